@@ -1,0 +1,1 @@
+"""Larger engines that run the same service."""

@@ -1,0 +1,1 @@
+"""Pure decisions: questions, answers, names, errors. Standard library only, no I/O."""

@@ -1,0 +1,1 @@
+"""Wire contracts: request and answer shapes, errors, the meaning of confidence. One file a dialect."""

@@ -1,0 +1,1 @@
+"""Token ids in, logits and hidden rows out. The only folder that imports llama_cpp."""

@@ -1,0 +1,42 @@
+"""The seam between families and llama.cpp: an engine evaluates plans for one loaded model.
+
+It knows token ids and positions, nothing of text, questions or families. One thread owns it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from localdecide.core.plan import Limits, Plan, Rows, Vocabulary
+
+
+class Engine(Protocol):
+    """What `llama.py` is and `fake.py` imitates."""
+
+    @property
+    def vocabulary(self) -> Vocabulary: ...
+    @property
+    def limits(self) -> Limits: ...
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """Keys of the GGUF header, typed."""
+        ...
+
+    def evaluate(self, plan: Plan, *, exact: bool = False, cancelled: Callable[[], bool] = lambda: False) -> Rows:
+        """Every read of every prompt, a function of the plan and `exact` alone, bit for bit.
+
+        Raises PromptTooLong before anything is decoded, Cancelled when `cancelled()` turns true
+        between two decodes, NumericalError for rows that are not numbers, ModelFailed otherwise.
+        """
+        ...
+
+    def output_rows(self, tokens: list[int]) -> Any:
+        """Rows of the output embedding, float32 [len(tokens), n_embd]."""
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """Threads, batch sizes, devices, weight types: what was chosen and why."""
+        ...
+
+    def close(self) -> None: ...

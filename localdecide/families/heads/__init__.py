@@ -1,0 +1,1 @@
+"""Weights of our own arithmetic on hidden rows, in NumPy float32."""

@@ -1,0 +1,97 @@
+"""Words from users stay words: template text may hold special tokens, text from a request never does.
+
+A guard breaks every special-token look-alike in user text with a mark, a character that occurs
+nowhere else in the request. The text is then rendered by any template, and `encode` turns it into
+tokens: special tokens where the template wrote them, ordinary tokens everywhere else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from localdecide.core.jsontext import Json
+from localdecide.core.plan import Special, Vocabulary
+
+# Noncharacters first (no text may interchange them), then a private-use plane that is never exhausted.
+_MARKS = [chr(code) for code in range(0xFDD0, 0xFDF0)] + [chr(code) for code in range(0xF0000, 0xFFFFE)]
+
+
+class Guard:
+    """Guards the user strings of one request. values: all of them, so that the mark occurs in none."""
+
+    def __init__(self, vocabulary: Vocabulary, *values: Any) -> None:
+        self._vocabulary = vocabulary
+        self._specials = {text: special for text, special in vocabulary.specials.items() if len(text) > 1}
+        self._pattern = _alternatives(self._specials)
+        self._risky = _alternatives({text: s for text, s in self._specials.items() if s.control or _looks_special(text)})
+        used = set().union(*(set(text) for value in values for text in _strings(value)), set())
+        self.mark = next(mark for mark in _MARKS if mark not in used)
+
+    def wrap(self, value: Json) -> Any:
+        """`value` with the mark after the first character of every look-alike in its strings and keys."""
+        if isinstance(value, str):
+            return self._risky.sub(lambda found: found[0][0] + self.mark + found[0][1:], value)
+        if isinstance(value, list):
+            return [self.wrap(item) for item in value]
+        if isinstance(value, dict):
+            return {self.wrap(key): self.wrap(item) for key, item in value.items()}
+        return value
+
+    def plain(self, text: str) -> str:
+        """Rendered text without marks: what a person would read."""
+        return text.replace(self.mark, "")
+
+    def encode(self, text: str) -> list[int]:
+        """Token ids of rendered text: special tokens recognised where no mark breaks them.
+
+        White space beside a special token that its tokenizer strips is stripped. Adds no BOS.
+        """
+        tokens: list[int] = []
+        start = 0
+        strip_left = False
+        for found in self._pattern.finditer(text):
+            special = self._specials[found[0]]
+            self._ordinary(text[start : found.start()], strip_left, special.lstrip, tokens)
+            tokens.append(special.id)
+            start, strip_left = found.end(), special.rstrip
+        self._ordinary(text[start:], strip_left, False, tokens)
+        return tokens
+
+    def _ordinary(self, text: str, strip_left: bool, strip_right: bool, tokens: list[int]) -> None:
+        if strip_left:
+            text = text.lstrip()
+        if strip_right:
+            text = text.rstrip()
+        if self._vocabulary.prefixes_space:
+            # Cutting would put a second space into the text; such vocabularies recognise control
+            # tokens only when asked to, so joining again is safe.
+            pieces = [self.plain(text)]
+        else:
+            pieces = text.split(self.mark)
+        for piece in pieces:
+            if piece:
+                tokens.extend(self._vocabulary.tokenize(piece))
+
+
+def _looks_special(text: str) -> bool:
+    """A user-defined token that stands for structure (`<think>`, `[INST]`), not for words or white space."""
+    return re.fullmatch(r"<[|/]?[\w|:.-]+[|/]?>|\[/?[A-Z_]+\]", text) is not None
+
+
+def _alternatives(specials: dict[str, Special]) -> re.Pattern[str]:
+    longest_first = sorted(specials, key=len, reverse=True)
+    return re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _strings(item)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _strings(key)
+            yield from _strings(item)

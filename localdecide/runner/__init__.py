@@ -1,0 +1,1 @@
+"""The child process: one loaded model, a family and an engine behind a pipe."""

@@ -1,0 +1,1 @@
+"""The HTTP face: create_app(service, settings), guards, streams, sockets, logs."""

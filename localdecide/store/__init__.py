@@ -1,0 +1,1 @@
+"""What lies on disk: blobs, manifests, names; and how models get there."""
