@@ -6,6 +6,7 @@
     │   ├── InputTooLarge       a body, text or asset over its limit
     │   ├── PromptTooLong       a prompt over the model's context (never truncated)
     │   ├── UnsupportedInput    this model or server cannot take such input (images, box)
+    │   ├── UnsupportedEncoding a Content-Encoding or media type the server does not read
     │   └── InvalidModelfile    a Modelfile line that cannot be read
     ├── InvalidName             not a model name
     ├── ModelNotFound           no such model here; `suggestion` may name the nearest
@@ -96,6 +97,10 @@ class PromptTooLong(InvalidRequest):
 
 class UnsupportedInput(InvalidRequest):
     code = "unsupported_input"
+
+
+class UnsupportedEncoding(InvalidRequest):
+    code = "unsupported_encoding"
 
 
 class InvalidModelfile(InvalidRequest):
