@@ -1,0 +1,225 @@
+"""Content-addressed files: `blobs/sha256-<64 hex>`. A blob that exists is complete."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from localdecide.core.errors import DiskFull, InvalidRequest, StoreFailed, StoreNotWritable
+
+_DIGEST = re.compile(r"sha256[:-]([0-9a-f]{64})")
+_CHUNK = 1 << 20
+_FICLONE = 0x40049409  # linux/fs.h: share the extents of another file
+
+
+class Blobs:
+    """The blobs of one store. Digests are `sha256:<hex>` everywhere but in file names."""
+
+    def __init__(self, root: Path) -> None:
+        self.folder = root / "blobs"
+
+    def path(self, digest: str) -> Path:
+        """Where that blob lies or would lie. Raises InvalidRequest for what is no digest."""
+        return self.folder / f"sha256-{hex_of(digest)}"
+
+    def has(self, digest: str) -> bool:
+        return self.path(digest).is_file()
+
+    def add(self, data: bytes) -> tuple[str, int]:
+        """Store bytes; gives digest and size. Raises StoreNotWritable, DiskFull."""
+        digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
+        if not self.has(digest):
+            with self.writing() as (file, place):
+                file.write(data)
+                place(digest)
+        return digest, len(data)
+
+    def add_file(self, source: Path) -> tuple[str, int]:
+        """Store a file that stays where it is; gives digest and size.
+
+        Shares the bytes with the original where the file system can: first a clone (independent of later
+        changes), else a hard link (outlives a deletion or an upgrade of the original, which replace the
+        file), else a copy. Never a symbolic link, which the next clean-up of the original's folder would
+        break. A hard-linked file that is later rewritten in place is found out by `verify`.
+        Raises StoreNotWritable, DiskFull, StoreFailed.
+        """
+        source = resolve_file(source)
+        with source.open("rb") as file:
+            digest = f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
+            size = os.fstat(file.fileno()).st_size
+        target = self.path(digest)
+        if target.is_file():
+            return digest, size
+        with disk_errors(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            temporary = self.folder / f".link-{os.getpid()}-{os.urandom(4).hex()}"
+            try:
+                share(source, temporary)
+                os.replace(temporary, target)
+            finally:
+                temporary.unlink(missing_ok=True)
+            sync_folder(self.folder)
+        return digest, size
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[tuple[IO[bytes], Placer]]:
+        """A temporary file and the function that turns it into a blob; gone again if that is not called."""
+        with disk_errors(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            handle, name = tempfile.mkstemp(prefix=".write-", dir=self.folder)
+            with os.fdopen(handle, "wb") as file:
+                placer = Placer(self, file, Path(name))
+                try:
+                    yield file, placer
+                finally:
+                    Path(name).unlink(missing_ok=True)
+
+    def remove(self, digest: str) -> int:
+        """Delete a blob; gives the bytes it had, 0 if it was not there. Raises StoreNotWritable."""
+        path = self.path(digest)
+        with disk_errors(self.folder):
+            try:
+                size = path.stat().st_size
+                path.unlink()
+            except FileNotFoundError:
+                return 0
+        return size
+
+    def all(self) -> dict[str, int]:
+        """Size by digest of every complete blob."""
+        found: dict[str, int] = {}
+        with contextlib.suppress(FileNotFoundError), os.scandir(self.folder) as entries:
+            for entry in entries:
+                if (match := _DIGEST.fullmatch(entry.name)) and entry.is_file():
+                    found[f"sha256:{match[1]}"] = entry.stat().st_size
+        return found
+
+
+class Placer:
+    """Turns a temporary file into a blob: flush, fsync, rename, fsync of the folder."""
+
+    def __init__(self, blobs: Blobs, file: IO[bytes], path: Path) -> None:
+        self._blobs, self._file, self.path = blobs, file, path
+
+    def __call__(self, digest: str) -> Path:
+        target = self._blobs.path(digest)
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        os.chmod(self.path, 0o644)
+        os.replace(self.path, target)
+        sync_folder(target.parent)
+        return target
+
+
+def hex_of(digest: str) -> str:
+    """The 64 hex digits of `sha256:...` or `sha256-...`. Raises InvalidRequest `invalid digest format`."""
+    if match := _DIGEST.fullmatch(digest):
+        return match[1]
+    raise InvalidRequest.at((), "invalid digest format", digest=digest[:100])
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write a small file so that a reader sees the old one or the new one, whole, even after a crash."""
+    with disk_errors(path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=".write-", dir=path.parent)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.chmod(name, 0o644)
+            os.replace(name, path)
+        finally:
+            Path(name).unlink(missing_ok=True)
+        sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames in `folder` survive a power cut, where the system can say so."""
+    if os.name == "nt":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def share(source: Path, target: Path) -> None:
+    """Make `target` hold the bytes of `source`: clone, else hard link, else copy."""
+    if clone(source, target):
+        return
+    with contextlib.suppress(OSError):
+        os.link(source, target)
+        return
+    with source.open("rb") as reader, target.open("wb") as writer:
+        shutil.copyfileobj(reader, writer, _CHUNK)
+        writer.flush()
+        os.fsync(writer.fileno())
+
+
+def clone(source: Path, target: Path) -> bool:
+    """A copy-on-write clone on the Linux file systems that have them; False elsewhere."""
+    if not sys.platform.startswith("linux"):
+        return False
+    import fcntl
+
+    with source.open("rb") as reader, target.open("wb") as writer:
+        try:
+            fcntl.ioctl(writer, _FICLONE, reader.fileno())
+            return True
+        except OSError:
+            pass
+    target.unlink(missing_ok=True)
+    return False
+
+
+def resolve_file(path: Path) -> Path:
+    """The regular file that `path` leads to. Raises StoreFailed for a loop, a folder or nothing."""
+    try:
+        real = path.resolve(strict=True)
+    except FileNotFoundError:
+        raise StoreFailed(f"no such file: {path}", {"path": str(path)}) from None
+    except (OSError, RuntimeError) as error:
+        reason = "its links go round in a circle" if _is_loop(error) else str(error)
+        raise StoreFailed(f"cannot read {path}: {reason}", {"path": str(path)}) from None
+    if not real.is_file():
+        raise StoreFailed(f"not a file: {path}", {"path": str(path)})
+    return real
+
+
+def _is_loop(error: Exception) -> bool:
+    return isinstance(error, RuntimeError) or getattr(error, "errno", None) == errno.ELOOP
+
+
+@contextlib.contextmanager
+def disk_errors(folder: Path) -> Iterator[None]:
+    """Turns what a file system says into StoreNotWritable, DiskFull or StoreFailed, with the folder's name."""
+    try:
+        yield
+    except OSError as error:
+        where = {"path": str(folder)}
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            message = f"cannot write to {folder}: {error.strerror}; set LOCALDECIDE_MODELS to a folder you may write to"
+            raise StoreNotWritable(message, where) from error
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            free = free_bytes(folder)
+            raise DiskFull(f"the disk of {folder} is full: {free} bytes free", {**where, "available": free}) from error
+        raise StoreFailed(f"{folder}: {error.strerror or error}", where) from error
+
+
+def free_bytes(folder: Path) -> int:
+    """Bytes that may still be written under `folder`, which need not exist yet."""
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    return shutil.disk_usage(folder).free

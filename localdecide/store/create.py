@@ -1,0 +1,135 @@
+"""Making a model from a Modelfile or from the fields of `/api/create`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from localdecide.core import names
+from localdecide.core.errors import InvalidModelfile, InvalidName, InvalidRequest
+from localdecide.core.modelfile import ONCE, Command, Modelfile, checked, parse_modelfile
+from localdecide.store import manifests as media
+from localdecide.store.blobs import resolve_file
+from localdecide.store.catalog import Catalog
+from localdecide.store.draft import Draft
+from localdecide.store.places import gguf_files, is_package, local_file, package_file
+
+if TYPE_CHECKING:
+    from localdecide.store.library import Library
+
+Progress = Iterator[dict[str, Any]]
+
+
+def create(catalog: Catalog, request: Mapping[str, Any], library: Library) -> Progress:
+    """See `Store.create`."""
+    text = request.get("model") or request.get("name")
+    if not isinstance(text, str) or not names.is_valid(text):
+        raise InvalidName("invalid model name", {"name": text})
+    directory = _directory(request.get("directory"))
+    modelfile = _modelfile(request)
+    draft = Draft(catalog)
+    for warning in modelfile.warnings:
+        yield {"status": f"warning: {warning}"}
+    for digest in _uploads(request):
+        path = resolve_file(catalog.blobs.path(digest))
+        yield from draft.add_gguf(path)
+    yield from build(draft, modelfile, directory, library)
+    yield from draft.write(names.parse(text))
+
+
+def build(draft: Draft, modelfile: Modelfile, directory: Path | None, library: Library | None) -> Progress:
+    """Fill a draft with what a Modelfile says, but for writing it. `library` finds FROMs that are model names."""
+    install = modelfile.last("install")
+    for source in modelfile.sources:
+        yield from _source(draft, source, directory, library, install)
+    if head := modelfile.last("head"):
+        path = package_file(head, install) if is_package(head) else local_file(head, directory)
+        yield from draft.add_file(media.HEAD, resolve_file(path or Path(head)))
+    apply(draft, modelfile)
+
+
+def apply(draft: Draft, modelfile: Modelfile) -> None:
+    """Put everything of a Modelfile but its files into a draft; what it says wins over what is inherited."""
+    for command, kind in (("template", media.TEMPLATE), ("system", media.SYSTEM)):
+        if (text := modelfile.last(command)) is not None:
+            draft.texts[kind] = [text] if text else []
+    if licenses := modelfile.every("license"):
+        draft.texts[media.LICENSE] = licenses
+    draft.parameters |= modelfile.parameters
+    for key, value in modelfile.decision().items():
+        kept = draft.decision.get(key)
+        draft.decision[key] = {**kept, **value} if isinstance(kept, dict) and isinstance(value, dict) else value
+
+
+def _source(
+    draft: Draft, source: str, directory: Path | None, library: Library | None, install: str | None
+) -> Progress:
+    if is_package(source):
+        yield from draft.add_gguf(package_file(source, install))
+        return
+    path = local_file(source, directory)
+    if path is not None and path.is_dir():
+        for file in gguf_files(path):
+            yield from draft.add_gguf(file)
+    elif path is not None:
+        yield from draft.add_gguf(resolve_file(path))
+    else:
+        model = library.resolve(source, draft.catalog) if library else draft.catalog.get(source)
+        draft.inherit(model)
+        for layer in model.manifest.of(media.MODEL):
+            yield {"status": f"using existing layer {layer.digest}"}
+
+
+def _directory(value: Any) -> Path | None:
+    if value is None:
+        return None
+    if not isinstance(value, str) or not Path(value).is_absolute():
+        raise InvalidRequest.at(("directory",), "must be an absolute path")
+    return Path(value)
+
+
+def _uploads(request: Mapping[str, Any]) -> list[str]:
+    files = request.get("files") or {}
+    if not isinstance(files, dict) or not all(isinstance(digest, str) for digest in files.values()):
+        raise InvalidRequest.at(("files",), "must be an object of file names and digests")
+    return [files[name] for name in sorted(files)]
+
+
+def _modelfile(request: Mapping[str, Any]) -> Modelfile:
+    """The request as one Modelfile: its `modelfile` text, then its fields, which win."""
+    uploads = bool(request.get("files"))
+    text = request.get("modelfile") or ""
+    if not isinstance(text, str):
+        raise InvalidRequest.at(("modelfile",), "must be a string")
+    commands = list(parse_modelfile(text, source_required=False).commands)
+    commands += [Command(name, value) for name, value in _fields(request)]
+    if not uploads and not any(command.name == "from" for command in commands):
+        raise InvalidModelfile("no FROM line" if text else "neither 'from' or 'files' was specified")
+    for name in ("adapters", "quantize"):
+        if request.get(name):
+            raise InvalidRequest.at((name,), "is not supported: give a GGUF that is ready to use")
+    once: dict[Any, Command] = {}
+    for command in commands:
+        once[command.name if command.name in ONCE else id(command)] = command
+    return checked(once.values(), source_required=False)
+
+
+def _fields(request: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for name in ("from", "template", "system", "family", "prompt", "head", "attention"):
+        if (value := request.get(name)) is not None:
+            if not isinstance(value, str):
+                raise InvalidRequest.at((name,), "must be a string")
+            if value:
+                yield name, value
+    licenses = request.get("license") or []
+    for text in [licenses] if isinstance(licenses, str) else licenses:
+        yield "license", str(text)
+    for capability in request.get("capabilities") or []:
+        yield "capability", str(capability)
+    parameters = request.get("parameters") or {}
+    if not isinstance(parameters, dict):
+        raise InvalidRequest.at(("parameters",), "must be an object")
+    for name, value in parameters.items():
+        for one in value if isinstance(value, list) else [value]:
+            yield "parameter", f"{name} {str(one).lower() if isinstance(one, bool) else one}"

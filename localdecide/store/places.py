@@ -1,0 +1,81 @@
+"""Files that a FROM or HEAD can name on this machine: a path, a folder, or a file inside an installed package."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+from pathlib import Path
+
+from localdecide.core.errors import InvalidRequest, ModelNotFound, StoreFailed
+from localdecide.store.blobs import resolve_file
+
+PACKAGE = "package:"
+
+
+def is_package(source: str) -> bool:
+    return source.startswith(PACKAGE)
+
+
+def package_file(source: str, install: str | None = None) -> Path:
+    """The file of `package:NAME/path/in/it`, found without importing the package.
+
+    install: the requirement to name when the package is missing (default: NAME itself).
+    Raises InvalidRequest for a malformed source; ModelNotFound, with what to type, for a missing package;
+    StoreFailed for a package that holds no such file.
+    """
+    package, _, inside = source.removeprefix(PACKAGE).partition("/")
+    parts = Path(inside).parts
+    named = re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", package)
+    if not named or not inside or ".." in parts or os.path.isabs(inside):
+        raise InvalidRequest.at(("from",), f"'{source}' is not package:NAME/path of a file inside it")
+    folders = package_folders(package.replace("-", "_"))
+    if not folders:
+        command = f"pip install '{install or package}'"
+        message = f"the package {package} is not installed; to get it: {command}"
+        raise ModelNotFound(message, {"package": package, "install": command})
+    for folder in folders:
+        if (file := folder.joinpath(*parts)).is_file():
+            return resolve_file(file)
+    raise StoreFailed(f"the package {package} in {folders[0]} holds no file {inside}", {"package": package})
+
+
+def package_folders(package: str) -> list[Path]:
+    """Where an importable top-level package lies; empty if it is not installed. Imports nothing."""
+    try:
+        spec = importlib.util.find_spec(package)
+    except (ImportError, ValueError):
+        return []
+    return [Path(place) for place in (spec.submodule_search_locations or [])] if spec else []
+
+
+def local_file(source: str, directory: Path | None) -> Path | None:
+    """The file or folder that `source` names as a path; None if nothing lies there and it may be a model's name.
+
+    A relative path starts at `directory`; without one it is not looked for.
+    Raises StoreFailed when `source` can only be a path and nothing lies there.
+    """
+    text = source.removeprefix("file://") if source.startswith("file://") else source
+    path = Path(text).expanduser() if text.startswith("~") else Path(text)
+    if not path.is_absolute():
+        if directory is None:
+            return None
+        path = directory / path
+    try:
+        if path.exists():
+            return path
+    except OSError as error:
+        raise StoreFailed(f"cannot read {path}: {error.strerror}", {"path": str(path)}) from None
+    looks_like_path = text.startswith((".", "/", "~", os.sep)) or source.startswith("file://")
+    if looks_like_path or path.suffix.lower() == ".gguf" or path.is_symlink():
+        resolve_file(path)
+    return None
+
+
+def gguf_files(folder: Path) -> list[Path]:
+    """The GGUF files of a folder by name. Raises StoreFailed if there is none."""
+    found = sorted(path for path in folder.iterdir() if path.suffix.lower() == ".gguf" and path.is_file())
+    if not found:
+        hint = "; convert the checkpoint with gguf_convert" if any(folder.glob("*.safetensors")) else ""
+        raise StoreFailed(f"{folder} holds no GGUF file{hint}", {"path": str(folder)})
+    return found
