@@ -8,7 +8,8 @@ tokens: special tokens where the template wrote them, ordinary tokens everywhere
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from localdecide.core.jsontext import Json
@@ -23,9 +24,8 @@ class Guard:
 
     def __init__(self, vocabulary: Vocabulary, *values: Any) -> None:
         self._vocabulary = vocabulary
-        self._specials = {text: special for text, special in vocabulary.specials.items() if len(text) > 1}
-        self._pattern = _alternatives(self._specials)
-        self._risky = _alternatives({text: s for text, s in self._specials.items() if s.control or _looks_special(text)})
+        self._specials = vocabulary.specials
+        self._pattern, self._risky = _patterns(vocabulary)
         used = set().union(*(set(text) for value in values for text in _strings(value)), set())
         self.mark = next(mark for mark in _MARKS if mark not in used)
 
@@ -75,12 +75,30 @@ class Guard:
                 tokens.extend(self._vocabulary.tokenize(piece))
 
 
+def shared_tokens(prefix: list[int], tokens: list[int]) -> int:
+    """How many leading tokens of a prompt its state alone decides.
+
+    prefix: tokens of the text up to the end of the state. Where the tokenizer joins its end with what
+    follows, the shared part is shorter; it depends on the state and this prompt, never on others.
+    """
+    limit = min(len(prefix), len(tokens) - 1)
+    return next((index for index in range(limit) if prefix[index] != tokens[index]), limit)
+
+
 def _looks_special(text: str) -> bool:
     """A user-defined token that stands for structure (`<think>`, `[INST]`), not for words or white space."""
     return re.fullmatch(r"<[|/]?[\w|:.-]+[|/]?>|\[/?[A-Z_]+\]", text) is not None
 
 
-def _alternatives(specials: dict[str, Special]) -> re.Pattern[str]:
+@lru_cache(maxsize=4)
+def _patterns(vocabulary: Vocabulary) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """All special tokens, and those of them that user text must not spell."""
+    specials = {text: special for text, special in vocabulary.specials.items() if len(text) > 1}
+    risky = {text: special for text, special in specials.items() if special.control or _looks_special(text)}
+    return _alternatives(specials), _alternatives(risky)
+
+
+def _alternatives(specials: Mapping[str, Special]) -> re.Pattern[str]:
     longest_first = sorted(specials, key=len, reverse=True)
     return re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
 

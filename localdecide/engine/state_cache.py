@@ -1,0 +1,82 @@
+"""Decoded states kept as bytes in memory, least recently used out, within a budget.
+
+What is kept is what a cold run computes at the same cut, so a hit changes no bit of an answer.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class StateCache:
+    """Snapshots by their tokens. budget: bytes; step: the fixed cut at which a longer state may resume.
+
+    cuttable: whether a restored sequence may be cut back to a multiple of `step` (attention), or must
+    be used as it is (recurrent state).
+    """
+
+    def __init__(self, budget: int, step: int, *, cuttable: bool) -> None:
+        self.budget, self._step, self._cuttable = budget, step, cuttable
+        self.size = 0
+        self.hits = 0
+        self._entries: OrderedDict[tuple[int, ...], NDArray[np.uint8]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def find(self, tokens: Sequence[int]) -> tuple[int, NDArray[np.uint8]] | None:
+        """The longest usable start of `tokens`: its length and the snapshot that holds it.
+
+        A length below the snapshot's own means: restore, then cut back to that length.
+        """
+        wanted = tuple(tokens)
+        if (exact := self._entries.get(wanted)) is not None:
+            self._entries.move_to_end(wanted)
+            self.hits += 1
+            return len(wanted), exact
+        best: tuple[int, tuple[int, ...]] | None = None
+        for kept in self._entries:
+            usable = self._usable(kept, wanted)
+            if usable and (best is None or usable > best[0]):
+                best = usable, kept
+        if best is None:
+            return None
+        self._entries.move_to_end(best[1])
+        self.hits += 1
+        return best[0], self._entries[best[1]]
+
+    def _usable(self, kept: tuple[int, ...], wanted: tuple[int, ...]) -> int:
+        """Tokens of `kept` that a cold run of `wanted` would have computed in the same decode calls."""
+        if not self._cuttable:
+            return len(kept) if len(kept) % self._step == 0 and wanted[: len(kept)] == kept else 0
+        common = _common(kept, wanted)
+        return common - common % self._step
+
+    def put(self, tokens: Sequence[int], snapshot: NDArray[np.uint8]) -> None:
+        """Keep a snapshot if it fits the budget at all."""
+        key = tuple(tokens)
+        if snapshot.nbytes > self.budget or key in self._entries:
+            return
+        self._entries[key] = snapshot
+        self.size += snapshot.nbytes
+        while self.size > self.budget:
+            _, old = self._entries.popitem(last=False)
+            self.size -= old.nbytes
+
+
+def _common(a: tuple[int, ...], b: tuple[int, ...]) -> int:
+    limit = min(len(a), len(b))
+    if a[:limit] == b[:limit]:
+        return limit
+    low, high = 0, limit
+    while high - low > 1:
+        middle = (low + high) // 2
+        if a[:middle] == b[:middle]:
+            low = middle
+        else:
+            high = middle
+    return low

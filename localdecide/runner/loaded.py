@@ -1,0 +1,91 @@
+"""One loaded model: a family and an engine, joined. Runs on the thread that owns the engine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from localdecide.core import frames
+from localdecide.core.decision import Decision, Result
+from localdecide.core.errors import LocaldecideError, ModelFailed
+from localdecide.core.model import ModelSpec
+from localdecide.core.questions import Noul
+from localdecide.engine.base import Engine
+from localdecide.families.base import Family, Model, reading
+from localdecide.families.registry import family_for
+from localdecide.runner.open import open_engine
+from localdecide.runner.queue import Job
+from localdecide.runner.score import score
+from localdecide.runner.tensors import head_tensors, output_rows
+
+_PROBE = Decision("x", {"probe": Noul("Is it?")})
+
+
+class LoadedModel:
+    """spec: what to load. options: `cache_bytes`. progress: called with fractions of the load.
+
+    Raises BadModelFile and other ModelFailed.
+    """
+
+    def __init__(self, spec: ModelSpec, options: Mapping[str, Any], progress: Callable[[float], None]) -> None:
+        self._engine: Engine = open_engine(spec, options, progress)
+        metadata = self._engine.metadata
+        self._family: Family = family_for(spec, metadata)
+        self._model = Model(
+            spec=spec,
+            vocabulary=self._engine.vocabulary,
+            limits=self._engine.limits,
+            metadata=metadata,
+            head=head_tensors(spec.head) if spec.head else {},
+            output_rows=output_rows(spec.path),
+        )
+        self._warm()
+
+    def _warm(self) -> None:
+        """Make the context, touch the weights, and meet a broken model now. A model that refuses the
+        probe for a reason of its own (its template, its labels) refuses requests for the same reason."""
+        try:
+            self.decide(_PROBE, lambda: False)
+        except ModelFailed:
+            raise
+        except LocaldecideError:
+            pass
+
+    def handle(self, job: Job) -> dict[str, Any]:
+        """The result of one frame."""
+        match job.message["op"]:
+            case "decide":
+                decision = frames.decision_from_wire(job.message["decision"])
+                return frames.result_to_wire(self.decide(decision, job.cancelled.is_set))
+            case "score":
+                return score(self._engine, job.message["request"], job.cancelled.is_set)
+            case other:
+                raise ModelFailed(f"the runner has no operation {other!r}")
+
+    def decide(self, decision: Decision, cancelled: Callable[[], bool]) -> Result:
+        """All readings of a decision."""
+        started = time.perf_counter()
+        plan = self._family.plan(decision, self._model)
+        rows = self._engine.evaluate(plan, exact=decision.options.exact, cancelled=cancelled)
+        evidence = self._family.read(decision, self._model, plan, rows)
+        readings = {key: reading(evidence[key], decision.options.temperature) for key in decision.questions}
+        return Result(
+            model=self._model.spec.name,
+            readings=readings,
+            input_tokens=sum(each.prompt_tokens for each in readings.values()),
+            decoded_tokens=rows.decoded,
+            cached_tokens=rows.cached,
+            joint=self._family.JOINT,
+            exact=decision.options.exact,
+            compute_seconds=time.perf_counter() - started,
+        )
+
+    def describe(self) -> dict[str, Any]:
+        """What `show` and `ps` say of a loaded model."""
+        return {
+            "family": self._family.NAME,
+            "joint": self._family.JOINT,
+            "reading": self._family.describe(self._model),
+            "engine": self._engine.describe(),
+        }

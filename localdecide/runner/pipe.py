@@ -1,0 +1,88 @@
+"""The child's side of the pipe: frames in on stdin, frames out on the stdout it was born with.
+
+The main thread reads; one worker thread owns the model. End of input, or the daemon's death, ends
+the process at once: nothing here is worth saving.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+from typing import Any, BinaryIO
+
+from localdecide.core import frames
+from localdecide.core.errors import LocaldecideError, ModelFailed
+from localdecide.core.model import ModelSpec
+from localdecide.runner.queue import WorkQueue
+
+logger = logging.getLogger(__name__)
+
+
+class Pipe:
+    """Writes frames whole, from any thread."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._lock = threading.Lock()
+
+    def send(self, message: dict[str, Any]) -> None:
+        data = frames.encode(message)
+        with self._lock:
+            self._stream.write(data)
+            self._stream.flush()
+
+
+def main() -> None:
+    """Load what the first frame names, then answer until the pipe closes."""
+    # Libraries print to stdout as they like; frames keep the real one for themselves.
+    pipe = Pipe(os.fdopen(os.dup(sys.stdout.fileno()), "wb"))
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    logging.basicConfig(level=os.environ.get("LOCALDECIDE_LOG_LEVEL", "info").upper(), format="%(levelname)s %(message)s")
+    source = sys.stdin.buffer
+    first = frames.read(source)
+    if first is None or first.get("op") != "load":
+        return
+    queue = WorkQueue()
+    worker = threading.Thread(target=_work, args=(first, pipe, queue), name="model", daemon=True)
+    worker.start()
+    try:
+        while (message := frames.read(source)) is not None and message.get("op") != "stop":
+            if message["op"] == "cancel":
+                queue.cancel(message["id"])
+            elif message["op"] == "ping":
+                pipe.send({"id": message["id"], "result": {"waiting": len(queue)}})
+            else:
+                queue.put(message)
+    finally:
+        # The worker may be deep inside llama.cpp; a process ends faster than it can be asked.
+        logging.shutdown()
+        os._exit(0)
+
+
+def _work(first: dict[str, Any], pipe: Pipe, queue: WorkQueue) -> None:
+    from localdecide.runner.loaded import LoadedModel
+
+    try:
+        spec = ModelSpec.from_wire(first["spec"])
+        model = LoadedModel(
+            spec, first.get("options", {}), lambda done: pipe.send({"op": "progress", "fraction": done})
+        )
+    except Exception as error:
+        pipe.send({"op": "failed", "error": _wire(error)})
+        return
+    pipe.send({"op": "ready", "info": model.describe()})
+    while True:
+        job = queue.take()
+        try:
+            pipe.send({"id": job.id, "result": model.handle(job)})
+        except Exception as error:
+            pipe.send({"id": job.id, "error": _wire(error)})
+
+
+def _wire(error: Exception) -> dict[str, Any]:
+    if isinstance(error, LocaldecideError):
+        return error.to_wire()
+    logger.exception("unexpected error", exc_info=error)
+    return ModelFailed(f"internal error: {type(error).__name__}: {error}").to_wire()
