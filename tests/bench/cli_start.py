@@ -1,0 +1,67 @@
+"""CPU milliseconds of `localdecide --help` and `localdecide ps`: the least and the median of some runs.
+
+`ps` talks to a small server in this process, so that no daemon and no model take part.
+
+    python tests/bench/cli_start.py [RUNS]
+"""
+
+from __future__ import annotations
+
+import http.server
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import threading
+
+BUDGET_MS = 150
+
+
+class NothingLoaded(http.server.BaseHTTPRequestHandler):
+    """Answers everything with an empty list of models."""
+
+    def do_GET(self) -> None:
+        body = json.dumps({"models": []}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def cpu_ms(arguments: list[str], environment: dict[str, str]) -> float:
+    """User and system time of one run of the command."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(
+        [sys.executable, "-m", "localdecide.cli.main", *arguments],
+        env=environment,
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return 1000 * (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+
+
+def main() -> None:
+    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 11
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), NothingLoaded)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    environment = os.environ | {
+        "LOCALDECIDE_HOST": f"127.0.0.1:{server.server_port}",
+        "LOCALDECIDE_NO_AUTOSTART": "1",
+    }
+    for arguments in (["--help"], ["ps"]):
+        figures = [cpu_ms(arguments, environment) for _ in range(runs)]
+        print(
+            f"localdecide {' '.join(arguments):7} cpu: least {min(figures):5.0f} ms,"
+            f" median {statistics.median(figures):5.0f} ms (budget {BUDGET_MS} ms)"
+        )
+    server.shutdown()
+
+
+if __name__ == "__main__":
+    main()
