@@ -22,11 +22,16 @@ def say(message):
         sys.stdout.buffer.flush()
 
 
+def mutter(*words):
+    sys.stderr.write(" ".join(map(str, words)) + "\n")
+    sys.stderr.flush()
+
+
 def load(spec):
-    print("loading", spec["name"], file=sys.stderr, flush=True)
+    mutter("loading", spec["name"])
     match spec["system"]:
         case "abort":
-            print("GGML_ASSERT(false) failed", file=sys.stderr, flush=True)
+            mutter("GGML_ASSERT(false) failed")
             os.abort()
         case "refuse":
             say({"op": "failed", "error": {"code": "bad_model_file", "message": "not a GGUF", "details": {}}})
@@ -46,7 +51,7 @@ def answer(spec, message, cancelled):
         case "die":
             os._exit(3)
         case "abort":
-            print("GGML_ASSERT(n_tokens <= n_batch) failed", file=sys.stderr, flush=True)
+            mutter("GGML_ASSERT(n_tokens <= n_batch) failed")
             os.abort()
         case "nonsense":
             sys.stdout.buffer.write(frames.HEADER.pack(frames.MAX_FRAME + 1) + b"nonsense")
@@ -60,7 +65,7 @@ def answer(spec, message, cancelled):
             return
         case "wait for cancel":
             cancelled.wait(30)
-            print("cancelled", number, file=sys.stderr, flush=True)
+            mutter("cancelled", number)
             say({"id": number, "error": {"code": "cancelled", "message": "cancelled", "details": {}}})
             return
         case {"sleep": seconds}:

@@ -163,7 +163,7 @@ def test_a_cancelled_request_is_cancelled_in_the_runner(caplog):
                 if any(record.getMessage() == "cancelled 1" for record in caplog.records):
                     break
                 await asyncio.sleep(0.05)
-            return cancelled + [(await runner.request("decide", fields("next")))["model"]]
+            return [*cancelled, (await runner.request("decide", fields("next")))["model"]]
 
     cancelled, after = asyncio.run(scenario())
     assert (type(cancelled), after) == (asyncio.CancelledError, "toy:latest")
