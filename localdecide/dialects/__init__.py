@@ -1,1 +1,1 @@
-"""Wire contracts: request and answer shapes, errors, the meaning of confidence. One file a dialect."""
+"""Wire shapes to the core and back: one file a dialect. No arithmetic but each contract's confidence."""

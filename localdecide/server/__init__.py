@@ -1,1 +1,1 @@
-"""The HTTP face: create_app(service, settings), guards, streams, sockets, logs."""
+"""The HTTP face: guards, routes, sockets. Everything it knows of models comes through `service`."""

@@ -1,0 +1,86 @@
+"""A request's body: read with a bound, unpacked with the same bound."""
+
+from __future__ import annotations
+
+import zlib
+
+import zstandard
+from starlette.requests import Request
+
+from localdecide.core.errors import Cancelled, InputTooLarge, MalformedBody, UnsupportedEncoding
+
+# What the zstd format asks every decoder to allow, and what its default levels need.
+MAX_WINDOW = 8 * 1024 * 1024
+
+
+async def read_body(request: Request, limit: int) -> bytes:
+    """The body as it was sent. Raises InputTooLarge before more than `limit` bytes are kept."""
+    declared = request.headers.get("content-length", "")
+    if declared.isdigit() and int(declared) > limit:
+        raise too_large(limit)
+    chunks: list[bytes] = []
+    size = 0
+    while True:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise Cancelled("the client closed the connection while it sent the request")
+        size += len(chunk := message.get("body", b""))
+        if size > limit:
+            raise too_large(limit)
+        chunks.append(chunk)
+        if not message.get("more_body", False):
+            return b"".join(chunks)
+
+
+def too_large(limit: int) -> InputTooLarge:
+    """The error for a body over `limit` bytes."""
+    return InputTooLarge(f"the request body must not exceed {limit} bytes (LOCALDECIDE_MAX_BODY)", {"limit": limit})
+
+
+def unpack(body: bytes, encoding: str, limit: int) -> bytes:
+    """The body without its Content-Encoding: identity, gzip, deflate or zstd. Never over `limit` bytes."""
+    for name in reversed([part.strip().lower() for part in encoding.split(",") if part.strip()]):
+        if name == "identity":
+            continue
+        if name in ("gzip", "x-gzip"):
+            body = _inflate(body, zlib.MAX_WBITS | 16, limit)
+        elif name == "deflate":
+            body = _inflate(body, zlib.MAX_WBITS, limit)
+        elif name == "zstd":
+            body = _unpack_zstd(body, limit)
+        else:
+            raise UnsupportedEncoding(
+                f"Content-Encoding {name[:40]!r} is not supported; send zstd, gzip, deflate or an uncompressed body"
+            )
+    return body
+
+
+def _inflate(body: bytes, wbits: int, limit: int) -> bytes:
+    out = bytearray()
+    while True:
+        stream = zlib.decompressobj(wbits)
+        try:
+            out += stream.decompress(body, limit + 1 - len(out))
+        except zlib.error as error:
+            raise MalformedBody(f"the compressed body is damaged: {error}") from None
+        if len(out) > limit:
+            raise too_large(limit)
+        if not stream.eof:
+            raise MalformedBody("the compressed body ends too early")
+        body = stream.unused_data
+        if not body:  # gzip files may follow each other
+            return bytes(out)
+
+
+def _unpack_zstd(body: bytes, limit: int) -> bytes:
+    decompressor = zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW)
+    try:
+        size = zstandard.frame_content_size(body)
+        if size < 0:  # a streamed frame does not say; count without keeping more than the limit
+            with decompressor.stream_reader(body) as stream:
+                size = len(stream.read(limit + 1))
+        if size > limit:
+            raise too_large(limit)
+        return decompressor.decompress(body, max_output_size=max(size, 1), allow_extra_data=False)
+    except zstandard.ZstdError as error:
+        raise MalformedBody(f"the compressed body is damaged: {error}") from None
