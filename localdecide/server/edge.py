@@ -153,7 +153,6 @@ def _preflight(headers: Headers) -> Response:
         "access-control-allow-methods": "GET, HEAD, POST, DELETE, OPTIONS",
         "access-control-allow-headers": headers.get("access-control-request-headers", ALLOWED_HEADERS),
         "access-control-max-age": "600",
-        "vary": "Origin",
     }
     if headers.get("access-control-request-private-network") == "true":
         allowed["access-control-allow-private-network"] = "true"

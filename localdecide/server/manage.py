@@ -73,12 +73,12 @@ class Management:
 
     async def create(self, request: Request) -> Response:
         body = await self.body(request)
-        name_of(body)
+        body["model"] = name_of(body)
         return await progress(self.service.create(body), stream=boolean(body, "stream", True))
 
     async def pull(self, request: Request) -> Response:
         body = await self.body(request)
-        name_of(body)
+        body["model"] = name_of(body)
         return await progress(self.service.pull(body), stream=boolean(body, "stream", True))
 
     async def copy(self, request: Request) -> Response:
