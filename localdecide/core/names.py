@@ -119,9 +119,10 @@ def _split(text: str) -> ModelName:
 
 def nearest(text: str, known: Iterable[str]) -> str | None:
     """The known name that a person most likely meant by `text`; None when nothing is close."""
+    wanted = text.casefold().removesuffix(f":{TAG}")
     by_form: dict[str, str] = {}
-    for name in known:
-        by_form.setdefault(name.casefold(), name)
-        by_form.setdefault(name.casefold().removesuffix(f":{TAG}"), name)
-    found = difflib.get_close_matches(text.casefold().removesuffix(f":{TAG}"), list(by_form), n=1, cutoff=0.6)
+    for name in sorted(known, key=lambda name: not name.endswith(f":{TAG}")):
+        form = name.casefold() if ":" in wanted else name.casefold().rpartition(":")[0]
+        by_form.setdefault(form or name.casefold(), name)
+    found = difflib.get_close_matches(wanted, list(by_form), n=1, cutoff=0.6)
     return by_form[found[0]] if found else None

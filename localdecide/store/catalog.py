@@ -22,6 +22,7 @@ from localdecide.core.names import ModelName
 from localdecide.store import manifests as media
 from localdecide.store.blobs import Blobs
 from localdecide.store.facts import HeaderFacts, facts_of
+from localdecide.store.locks import Locks
 from localdecide.store.manifests import Manifest, Manifests, Written
 
 
@@ -158,6 +159,7 @@ class Catalog:
         self.root = root
         self.blobs = Blobs(root)
         self.manifests = Manifests(root)
+        self.locks = Locks(root)
         self._lock = threading.Lock()
         self._cache: dict[Path, tuple[tuple[int, int, int], StoredModel]] = {}
 
@@ -190,8 +192,13 @@ class Catalog:
         for text, role in ((source, "source"), (destination, "destination")):
             if not names.is_valid(text):
                 raise InvalidName(f'{role} "{text}" is invalid', {"name": text})
-        model = self.get(source)
-        self.manifests.write(self.casing(names.parse(destination)), model.manifest)
+        name = self.casing(names.parse(destination))
+        with self.locks.writing():
+            model = self.get(source)
+            before = self.find(name)
+            self.manifests.write(name, model.manifest)
+        if before:
+            self.collect(before.manifest.digests - model.manifest.digests)
 
     def delete(self, text: str) -> ModelName:
         if not names.is_valid(text):
@@ -216,13 +223,16 @@ class Catalog:
     def collect(self, candidates: set[str]) -> dict[str, int]:
         """Remove those of `candidates` that no manifest names; gives bytes by digest.
 
-        Removes nothing while any manifest cannot be read: it may name one of them.
+        Removes nothing while any manifest cannot be read or a model is being written: it may name one of them.
         """
-        try:
-            unused = candidates - self.used()
-        except LocaldecideError:
-            return {}
-        return {digest: self.blobs.remove(digest) for digest in sorted(unused)}
+        with self.locks.removing() as allowed:
+            if not candidates or not allowed:
+                return {}
+            try:
+                unused = candidates - self.used()
+            except LocaldecideError:
+                return {}
+            return {digest: self.blobs.remove(digest) for digest in sorted(unused)}
 
     def _load(self, name: ModelName, path: Path) -> StoredModel | None:
         try:

@@ -31,11 +31,13 @@ def create(catalog: Catalog, request: Mapping[str, Any], library: Library) -> Pr
     draft = Draft(catalog)
     for warning in modelfile.warnings:
         yield {"status": f"warning: {warning}"}
-    for digest in _uploads(request):
-        path = resolve_file(catalog.blobs.path(digest))
-        yield from draft.add_gguf(path)
-    yield from build(draft, modelfile, directory, library)
-    yield from draft.write(names.parse(text))
+    with catalog.locks.writing():
+        for digest in _uploads(request):
+            path = resolve_file(catalog.blobs.path(digest))
+            yield from draft.add_gguf(path)
+        yield from build(draft, modelfile, directory, library)
+        yield from draft.write(names.parse(text))
+    yield from draft.written()
 
 
 def build(draft: Draft, modelfile: Modelfile, directory: Path | None, library: Library | None) -> Progress:
@@ -127,7 +129,8 @@ def _fields(request: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "license", str(text)
     for capability in request.get("capabilities") or []:
         yield "capability", str(capability)
-    parameters = request.get("parameters") or {}
+    parameters = request.get("parameters")
+    parameters = {} if parameters is None else parameters
     if not isinstance(parameters, dict):
         raise InvalidRequest.at(("parameters",), "must be an object")
     for name, value in parameters.items():

@@ -31,6 +31,7 @@ class Draft:
         self.decision: dict[str, Any] = {}
         self.facts: HeaderFacts | None = None
         self.config: dict[str, Any] = {}
+        self._replaced: set[str] = set()
 
     def inherit(self, model: StoredModel) -> None:
         """Start from everything that an installed model is."""
@@ -76,7 +77,7 @@ class Draft:
         yield layer_status(digest, digest in known)
 
     def write(self, name: ModelName) -> Iterator[dict[str, Any]]:
-        """Write the small layers and the manifest; then remove what only the replaced model used."""
+        """Write the small layers and the manifest. The caller holds the writer's lock; see `written`."""
         if self.facts is None:
             raise InvalidRequest.at(("from",), "names no model weights")
         before = self.catalog.find(name)
@@ -90,7 +91,11 @@ class Draft:
         manifest = Manifest(Layer(media.CONFIG, digest, size), tuple(layers))
         yield {"status": "writing manifest"}
         self.catalog.manifests.write(self.catalog.casing(name), manifest)
-        if before and self.catalog.collect(before.manifest.digests - manifest.digests):
+        self._replaced = before.manifest.digests - manifest.digests if before else set()
+
+    def written(self) -> Iterator[dict[str, Any]]:
+        """Once the writer's lock is given back: remove what only the replaced model used."""
+        if self.catalog.collect(self._replaced):
             yield {"status": "removing unused layers"}
         yield {"status": "success"}
 

@@ -105,10 +105,13 @@ class Library:
 def materialise(catalog: Catalog, name: ModelName, entry: LibraryEntry, path: Path) -> StoredModel:
     """Install a library model from a GGUF on this machine. Raises BadModelFile, StoreFailed."""
     draft = Draft(catalog)
-    for _ in draft.add_gguf(path):
-        pass
-    apply(draft, entry.modelfile)
-    draft.decision["library"] = entry.stamp
-    for _ in draft.write(name):
+    with catalog.locks.writing():
+        for _ in draft.add_gguf(path):
+            pass
+        apply(draft, entry.modelfile)
+        draft.decision["library"] = entry.stamp
+        for _ in draft.write(name):
+            pass
+    for _ in draft.written():
         pass
     return catalog.get(str(name))
