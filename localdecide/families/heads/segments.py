@@ -21,8 +21,9 @@ def span_means(rows: Array, spans: Spans) -> Array:
     # reduceat sums from each index to the next, and may not be given an end that is past the last
     # row: a row of zeros goes behind it. Every second sum lies between two spans.
     padded = np.concatenate([rows, np.zeros((1, rows.shape[1]), rows.dtype)])
-    sums: Array = np.asarray(np.add.reduceat(padded, bounds.ravel(), axis=0)[::2], dtype=np.float32)
-    means: Array = sums / (bounds[:, 1] - bounds[:, 0])[:, None].astype(np.float32)
+    sums = np.add.reduceat(padded, bounds.ravel(), axis=0)[::2]
+    lengths = (bounds[:, 1] - bounds[:, 0])[:, None]
+    means: Array = np.divide(sums, lengths, dtype=np.float32, casting="unsafe")
     return means
 
 
