@@ -51,6 +51,16 @@ class Scheduler:
     def alive(self) -> bool:
         return not self._actor.done()
 
+    async def turns(self, timeout: float) -> bool:
+        """Whether the loop handles an event within `timeout` seconds."""
+        self._changed.clear()
+        self._post(state.Tick(self._clock.time()))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                await self._changed.wait()
+                return self.alive
+        return False
+
     @contextlib.asynccontextmanager
     async def lease(
         self, spec: ModelSpec, *, version: str = "", need: int = 0, keep: float | None = None, default_keep: float = 300
@@ -86,7 +96,7 @@ class Scheduler:
         """Refuses new tickets, gives the others `grace` seconds, then ends every runner and the loop."""
         self._post(state.Close(self._clock.time()))
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(grace):
+            async with asyncio.timeout(None if grace == float("inf") else grace):
                 await self._until(lambda: self.state.closing and not self._granted)
         self._post(state.Close(self._clock.time(), waiting=True))
         await asyncio.gather(*(runner.stop() for runner in tuple(self.runners.values())))

@@ -157,7 +157,7 @@ class _Turn:
     def settle(self, now: float) -> None:
         self.grant(now)
         for slot in tuple(self.slots.values()):
-            if slot.idle and (slot.expires <= now or not math.isinf(slot.last_ticket)):
+            if slot.idle and (slot.expires <= now or slot.going):
                 self.unload(slot)
         self.admit()
 

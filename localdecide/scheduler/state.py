@@ -66,6 +66,11 @@ class Slot:
         return self.phase == "ready" and not self.users
 
     @property
+    def going(self) -> bool:
+        """On its way out: it serves those it has and no others."""
+        return self.phase == "unloading" or not math.isinf(self.last_ticket)
+
+    @property
     def expires(self) -> float:
         """When an idle runner's time is up; infinity for never."""
         return self.used + self.keep
