@@ -1,23 +1,49 @@
-"""Which family reads a model: what its Modelfile says, else what its file says, else plain."""
+"""Which family reads a model: what its Modelfile says, else what its file says, else plain.
+
+A family is a module of this folder whose NAME is its file name, with `_` for `-`. Nothing else lists them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, cast
 
 from localdecide.core.errors import NotSupported
 from localdecide.core.model import ModelSpec
 from localdecide.families.base import Family
 
-MODULES = {"plain": "plain"}
+# Header of files from before decision types existed, and the family that they are.
+OLD_FILES = {("qwen35", "Bespoke-Nimble", "merged-current"): "nimble"}
 
 
 def family_for(spec: ModelSpec, metadata: Mapping[str, Any]) -> Family:
     """The family's module. Raises NotSupported for a decision type this version does not know."""
+    return family_named(family_name(spec, metadata))
+
+
+def family_name(spec: ModelSpec, metadata: Mapping[str, Any]) -> str:
+    """FAMILY, else `<arch>.decision.type`, else an old file's name, else systemone where there is a PROMPT."""
     architecture = metadata.get("general.architecture")
-    name = spec.family or metadata.get(f"{architecture}.decision.type") or "plain"
-    if name not in MODULES:
-        known = ", ".join(sorted(MODULES))
-        raise NotSupported(f"decision models of type {name!r} are not supported (known: {known})")
-    return cast(Family, import_module(f"localdecide.families.{MODULES[name]}"))
+    old = (architecture, metadata.get("general.basename"), metadata.get("general.finetune"))
+    said = spec.family or metadata.get(f"{architecture}.decision.type") or OLD_FILES.get(old)  # type: ignore[arg-type]
+    return str(said or ("systemone" if spec.prompt else "plain"))
+
+
+def family_named(name: str) -> Family:
+    """The module of a family. Raises NotSupported, with the names there are."""
+    module = name.replace("-", "_")
+    if module.isidentifier() and find_spec(f"{__package__}.{module}") is not None:
+        found = import_module(f"{__package__}.{module}")
+        if getattr(found, "NAME", None) == name:
+            return cast(Family, found)
+    known = ", ".join(names())
+    raise NotSupported(f"decision models of type {name!r} are not supported (known: {known})")
+
+
+def names() -> list[str]:
+    """The names of all families, sorted."""
+    modules = [import_module(f"{__package__}.{file.stem}") for file in Path(__file__).parent.glob("*.py")]
+    return sorted(module.NAME for module in modules if hasattr(module, "NAME"))
