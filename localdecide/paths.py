@@ -25,8 +25,11 @@ def logs() -> Path:
 
 
 def run() -> Path:
-    """Pid files and other traces of running processes."""
-    return Path(platformdirs.user_runtime_path("localdecide"))
+    """Pid files and locks of running daemons.
+
+    Not the runtime folder of the platform: containers and services often have none, which costs a warning a call.
+    """
+    return state() / "run"
 
 
 def library() -> Path:

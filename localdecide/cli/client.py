@@ -7,6 +7,7 @@ Interrupted             the answer broke off
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -123,8 +124,14 @@ class Client:
         if body is not None:
             data = body if isinstance(body, bytes) else json.dumps(body, ensure_ascii=False).encode()
             headers["Content-Type"] = "application/json"
-        connection.request(method, path, data, headers)
-        response = connection.getresponse()
+        try:
+            # A daemon that refuses a large body answers and hangs up before it has read all of it.
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                connection.request(method, path, data, headers)
+            response = connection.getresponse()
+        except BaseException:
+            connection.close()
+            raise
         if response.status >= 400:
             with _Exchange(connection, response):
                 raise _error(response.status, response.read(), response.headers.get("Retry-After"))

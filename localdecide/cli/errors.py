@@ -76,6 +76,6 @@ TABLE: tuple[tuple[type[Exception], Callable[[Any], Report]], ...] = (
     (Interrupted, lambda error: Report(str(error), f"the daemon's log may say why: {log_path()}")),
     (LocaldecideError, lambda error: Report(error.message)),
     (json.JSONDecodeError, lambda error: Report(f"not JSON: {error}")),
-    (UnicodeDecodeError, lambda error: Report(f"not UTF-8 text: {error.reason} at byte {error.start}")),
+    (UnicodeError, lambda error: Report(f"not UTF-8 text: {error}")),
     (OSError, _os_error),
 )

@@ -58,15 +58,19 @@ def start(client: Client, output: Output) -> None:
         _wait_ready(client, child, begin)
 
 
-def _spawn(log: Path) -> subprocess.Popen[bytes]:
+def command() -> list[str]:
+    """What runs the daemon: this same program."""
     frozen = getattr(sys, "frozen", False)
-    command = [sys.executable, "serve"] if frozen else [sys.executable, "-m", "localdecide.cli.main", "serve"]
+    return [sys.executable, "serve"] if frozen else [sys.executable, "-m", "localdecide.cli.main", "serve"]
+
+
+def _spawn(log: Path) -> subprocess.Popen[bytes]:
     detached: dict[str, Any] = {"start_new_session": True}
     if sys.platform == "win32":
         detached = {"creationflags": subprocess.DETACHED_PROCESS | subprocess.CREATE_NEW_PROCESS_GROUP}
     with log.open("ab") as sink:
         return subprocess.Popen(
-            command,
+            command(),
             stdin=subprocess.DEVNULL,
             stdout=sink,
             stderr=sink,
@@ -93,7 +97,8 @@ def _wait_ready(client: Client, child: subprocess.Popen[bytes] | None, begin: in
     deadline = time.monotonic() + READY_SECONDS
     pause = 0.02
     while time.monotonic() < deadline:
-        if child is not None and child.poll() is not None:
+        if child is not None and child.poll() is not None and not client.listening():
+            pid_path(client).unlink(missing_ok=True)
             raise StartFailed(f"the daemon ended at once with exit code {child.returncode}", log_path(), _tail(begin))
         with contextlib.suppress(Unreachable, Interrupted, DaemonError):
             client.raw("GET", "/readyz", timeout=5.0)
