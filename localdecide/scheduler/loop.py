@@ -18,7 +18,9 @@ from localdecide.scheduler.seams import Clock, Runner
 
 log = logging.getLogger("localdecide.scheduler")
 
+# A runner that hangs is gone after these two and what a terminate is given, 10 seconds at most.
 PROBE_SECONDS = 3.0
+HUNG_PATIENCE = 0.5
 
 
 class Scheduler:
@@ -95,6 +97,8 @@ class Scheduler:
     async def close(self, grace: float) -> None:
         """Refuses new tickets, gives the others `grace` seconds, then ends every runner and the loop."""
         self._post(state.Close(self._clock.time()))
+        for model, runner in self.runners.items():
+            self._job(self._probe(model, runner))
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(None if grace == float("inf") else grace):
                 await self._until(lambda: self.state.closing and not self._granted)
@@ -177,9 +181,9 @@ class Scheduler:
         self._post(state.Gone(model, serial, self._clock.time()))
 
     async def _probe(self, model: str, runner: Runner) -> None:
-        if not await runner.ping(PROBE_SECONDS):
+        if runner.alive and not await runner.ping(PROBE_SECONDS):
             log.warning("the runner of %s does not answer; it is ended", model)
-            await runner.stop()
+            await runner.stop(HUNG_PATIENCE)
 
     def _post(self, event: state.Event) -> None:
         self._events.put_nowait(event)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import inspect
 import os
 import signal
 import subprocess
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 from gguf import GGUFWriter
 
-from localdecide import settings
+from localdecide import local, settings
 from localdecide.core.decision import Decision
 from localdecide.core.duration import KeepAlive
 from localdecide.core.errors import (
@@ -29,6 +30,7 @@ from localdecide.core.errors import (
 )
 from localdecide.core.questions import parse_question
 from localdecide.local import LocalService
+from localdecide.scheduler import loop, process
 from localdecide.scheduler.process import RunnerProcess
 from localdecide.store.store import Store
 
@@ -51,6 +53,14 @@ def weights(tmp_path_factory):
     writer.write_tensors_to_file()
     writer.close()
     return path
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """A runner that does not answer for half a second hangs."""
+    monkeypatch.setattr(local, "PING_SECONDS", 0.5)
+    monkeypatch.setattr(loop, "PROBE_SECONDS", 0.5)
+    monkeypatch.setattr(process, "TERMINATE_SECONDS", 0.2)
 
 
 @contextlib.asynccontextmanager
@@ -260,7 +270,7 @@ def test_a_request_that_kills_every_runner_fails(tmp_path, weights):
 
 
 @posix
-def test_unload_ends_a_runner_that_hangs(tmp_path, weights):
+def test_unload_ends_a_runner_that_hangs(tmp_path, weights, impatient):
     """Stopped by SIGSTOP with a request in it: the request fails, the runner goes, the next request works."""
 
     async def scenario():
@@ -354,7 +364,7 @@ def test_a_score_names_its_model(tmp_path, weights):
 
 
 @posix
-def test_health_covers_scheduler_and_runners(tmp_path, weights):
+def test_health_covers_scheduler_and_runners(tmp_path, weights, impatient):
     """Ready with an answering runner; not ready with one that hangs."""
 
     async def scenario():
@@ -383,6 +393,29 @@ def test_close_finishes_what_runs_and_ends_every_runner(tmp_path, weights):
             return (await running).model, runner.alive, isinstance(late[0], Exception)
 
     assert play(scenario) == ("a:latest", False, True)
+
+
+def test_a_hung_runner_ends_soon_enough():
+    """Probe, patience, terminate, and the patience of an ordinary stop: each way under 10 seconds."""
+    probed = loop.PROBE_SECONDS + loop.HUNG_PATIENCE + process.TERMINATE_SECONDS
+    stopped = inspect.signature(RunnerProcess.stop).parameters["patience"].default + process.TERMINATE_SECONDS
+    assert (probed <= 8, stopped <= 8) == (True, True)
+
+
+@posix
+def test_close_ends_a_runner_that_hangs_before_its_grace(tmp_path, weights, impatient):
+    """The request in it fails at once then, and does not hold the daemon for the whole grace."""
+
+    async def scenario():
+        async with serving(tmp_path, weights) as service:
+            await service.load("a")
+            waiting = asyncio.create_task(service.decide("a", decision({"sleep": 60})))
+            await asyncio.sleep(0.2)
+            os.kill(service.scheduler.runners["a:latest"].pid, signal.SIGSTOP)
+            await service.close(3600)
+            return type((await asyncio.gather(waiting, return_exceptions=True))[0])
+
+    assert play(scenario) is RunnerDied
 
 
 def test_the_daemon_imports_neither_numpy_nor_llama_cpp():
