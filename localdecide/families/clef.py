@@ -36,13 +36,15 @@ ATTENTION = "causal"
 # What clef and clef-flash were trained with; clef-omni's file says more.
 MAX_TOKENS = 16384
 
+# A line break that follows a block is written as text: engines drop it otherwise.
 TEMPLATE = (
     "<|im_start|>system\nRead the complete state and schema. Decide every field jointly. "
     "Each answer must be exactly one of that field's allowed options.<|im_end|>\n<|im_start|>user\nSTATE:\n"
     "{{ sep }}{{ state if state is string else state | tojson(separators=(',', ':')) }}"
     "{{ sep }}\n\nSCHEMA FIELDS:\n{{ sep }}"
     "{% for question in questions %}"
-    "\nFIELD {{ loop.index }}\nID: {{ question.id }}\nTYPE: {{ question.type }}\nINSTRUCTION: {{ mark_question }}"
+    "{{ '\\n' }}FIELD {{ loop.index }}\nID: {{ question.id }}\nTYPE: {{ question.type }}\n"
+    "INSTRUCTION: {{ mark_question }}"
     "{{ question.instructions if question.instructions is string"
     " else question.instructions | tojson(separators=(',', ':')) }}"
     "{{ sep }}\nALLOWED OPTIONS:\n"
@@ -54,7 +56,7 @@ TEMPLATE = (
     "{% endfor %}"
     "{{ sep }}END FIELD\n{{ sep }}"
     "{% endfor %}"
-    "\n<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\nJOINT SCHEMA DECISIONS:"
+    "{{ '\\n' }}<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\nJOINT SCHEMA DECISIONS:"
 )
 
 

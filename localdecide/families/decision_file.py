@@ -32,7 +32,7 @@ def decision_keys(model: Model) -> dict[str, Any]:
                 _, dot, name = key.partition(".decision.")
                 if dot:
                     found[name] = value
-        model.cache["decision_keys"] = found | head_file.keys(model)
+        model.cache["decision_keys"] = {**found, **head_file.keys(model)}
     keys: dict[str, Any] = model.cache["decision_keys"]
     return keys
 
