@@ -56,10 +56,13 @@ class LabelPrompts:
         """One prompt for each order that the family puts the question in."""
         return [self._prompt(key, bool(order)) for order in range(self.family.orders(self.asked[key]))]
 
-    def _prompt(self, key: str, reverse: bool) -> Prompt:
+    def text(self, key: str, reverse: bool = False) -> str:
+        """A prompt before it becomes tokens, with the guard's marks."""
         name = self._name(key)
-        question = self._questions[name]
-        text = self._write(Asked(name, question, self._state, self._labels, self._questions, reverse))
+        return self._write(Asked(name, self._questions[name], self._state, self._labels, self._questions, reverse))
+
+    def _prompt(self, key: str, reverse: bool) -> Prompt:
+        text = self.text(key, reverse)
         tokens = self._encode(text)
         last = len(tokens) - 1
         self._refuse_longer(key, len(tokens))

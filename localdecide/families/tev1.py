@@ -6,14 +6,14 @@ import string
 
 from localdecide.core.errors import UnsupportedInput
 from localdecide.core.jsontext import is_blank
-from localdecide.core.questions import Noul, Question
+from localdecide.core.questions import Question
 from localdecide.families import options
 from localdecide.families.asked import Asked
 from localdecide.families.base import Model
 from localdecide.families.chatml import turns
 from localdecide.families.codes import letters
 from localdecide.families.label_family import LabelFamily
-from localdecide.families.render import json_text, spaced
+from localdecide.families.render import json_text
 
 NAME = "tev1"
 JOINT = False
@@ -37,12 +37,11 @@ def check(model: Model, key: str, question: Question) -> None:
     """Two options at least, and a description for each: an empty one is refused, a missing one has a default."""
     if len(question.keys) < 2:
         raise UnsupportedInput.at(("questions", key, "criteria"), "this model needs 2 to 24 options, not 1")
-    if not isinstance(question, Noul):
-        for name, value in options.described(question):
-            if value is not None and is_blank(spaced(value)):
-                raise UnsupportedInput.at(
-                    ("questions", key, "criteria", name), "this model needs a description that is not empty"
-                )
+    for shown in options.tev(question):
+        if is_blank(shown.text):
+            raise UnsupportedInput.at(
+                ("questions", key, "criteria", shown.key), "this model needs a description that is not empty"
+            )
 
 
 family = LabelFamily(
