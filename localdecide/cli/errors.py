@@ -38,7 +38,6 @@ def report(error: Exception) -> Report | None:
 _HINTS = {
     401: "set `LOCALDECIDE_API_KEY` to the daemon's key",
     403: "see `LOCALDECIDE_ORIGINS` and `LOCALDECIDE_HOST` in `localdecide serve --help`",
-    404: "`localdecide list` shows the models that are here",
     413: "see `LOCALDECIDE_MAX_BODY` and `LOCALDECIDE_MAX_TEXT` in `localdecide serve --help`",
     503: "try again in a moment, or raise `LOCALDECIDE_MAX_QUEUE` where the daemon starts",
 }
@@ -46,6 +45,8 @@ _HINTS = {
 
 def _daemon_error(error: DaemonError) -> Report:
     hint = error.hint or _HINTS.get(error.status)
+    if error.status == 404 and hint is None and error.message.endswith("not found"):
+        hint = "`localdecide list` shows the models that are here"
     if error.status >= 500 and error.status != 503 and hint is None:
         hint = f"the daemon's log may say more: {log_path()}"
     return Report(error.message, hint)

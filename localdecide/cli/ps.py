@@ -50,7 +50,11 @@ def processor(size: int, size_vram: int) -> str:
 
 
 def until(model: Mapping[str, Any], now: datetime) -> str:
-    """When it will be unloaded; `Stopping...` once that moment has passed."""
-    expires = model.get("expires_at")
-    seen = human.when(expires, now)
+    """When it will be unloaded, or that it is on its way in or out."""
+    match model.get("state"):
+        case "loading":
+            return "Loading..."
+        case "stopping" | "unloading":
+            return "Stopping..."
+    seen = human.when(model.get("expires_at"), now)
     return "Stopping..." if seen.endswith(" ago") else seen

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -49,10 +50,11 @@ def build(given: Given) -> dict[str, Any]:
     Raises UsageProblem, QuestionSyntax, MalformedBody, OSError, UnicodeDecodeError.
     """
     body = _request_file(given) if given.file is not None else {}
-    words = split(given.words, elsewhere=_elsewhere(given))
+    piped = _Piped(given.stdin)
+    words = split(given.words, elsewhere=_elsewhere(given, piped))
     if words.model:
         body["model"] = words.model
-    state = _state(given, words, body)
+    state = _state(given, words, body, piped)
     if state is not None:
         body["state"] = state
     asked = questions.collect([*given.lines, *(("", text) for text in words.questions)])
@@ -82,27 +84,39 @@ def split(words: Sequence[str], *, elsewhere: bool) -> Words:
     return Words(model, rest[0], rest[1:])
 
 
-def _elsewhere(given: Given) -> bool:
+class _Piped:
+    """What is piped in, read when first needed."""
+
+    def __init__(self, stdin: Stdin) -> None:
+        self._stdin = stdin
+
+    @cached_property
+    def text(self) -> str | None:
+        """None for a terminal, and for what says nothing, as a service's empty standard input."""
+        if self._stdin.isatty():
+            return None
+        text = _text(self._stdin.read())
+        return text if text.strip() else None
+
+
+def _elsewhere(given: Given, piped: _Piped) -> bool:
     """Whether the words hold no state: a file does, or a pipe does and the only further word must be a question."""
     if given.state_file is not None:
         return True
-    if given.lines or given.file is not None or given.stdin.isatty():
+    if given.lines or given.file is not None or len(split(given.words, elsewhere=True).questions) != 1:
         return False
-    return len(split(given.words, elsewhere=True).questions) == 1
+    return piped.text is not None
 
 
-def _state(given: Given, words: Words, body: dict[str, Any]) -> Any:
+def _state(given: Given, words: Words, body: dict[str, Any], piped: _Piped) -> Any:
     if given.state_file is not None:
         if given.state_file == "-":
-            return _text(given.stdin.read())
+            return piped.text
         read = Path(given.state_file).read_bytes()
         return jsontext.loads(read) if given.state_file.lower().endswith(".json") else _text(read)
     if words.state is not None:
         return words.state
-    if "state" in body or given.file == "-" or given.stdin.isatty():
-        return None
-    piped = _text(given.stdin.read())
-    return piped if piped.strip() else None
+    return None if "state" in body or given.file == "-" else piped.text
 
 
 def _request_file(given: Given) -> dict[str, Any]:

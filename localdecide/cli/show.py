@@ -46,6 +46,7 @@ def command(
 def sections(shown: Mapping[str, Any], *, verbose: bool) -> Iterator[str]:
     """Titled blocks of the reply of /api/show, two spaces in, a blank line after each."""
     yield from _section("Model", _columns(_model(shown)))
+    yield from _section("Description", _wrapped(shown.get("description")))
     yield from _section("Capabilities", list(shown.get("capabilities") or ()))
     if projector := shown.get("projector_info"):
         yield from _section("Projector", _columns([(name, _value(value)) for name, value in projector.items()]))
@@ -75,8 +76,17 @@ def _model(shown: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _decisions(shown: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """How the model decides: every scalar of `x_decision` or of the `x_` members themselves."""
-    return [(name[2:].replace("_", " "), _value(value)) for name, value in shown.items() if name.startswith("x_")]
+    """How the model decides: its family, then its readout of each question type and what else it sets."""
+    decision = shown.get("decision") or {}
+    rows = [("family", decision.get("family") or "")]
+    for kind, readout in (decision.get("readouts") or {}).items():
+        temperature = readout.get("temperature")
+        at = "" if temperature is None else f", temperature {_value(temperature)}"
+        rows.append((kind, f"{readout.get('name') or 'as the family'}{at}"))
+    for name in ("temperatures", "labels"):
+        rows += [(f"{name[:-1]} of {key}", _value(value)) for key, value in (decision.get(name) or {}).items()]
+    rows += [(name, _value(decision[name])) for name in ("attention", "prompt") if decision.get(name)]
+    return [(name, value) for name, value in rows if value]
 
 
 def _section(title: str, lines: list[str]) -> Iterator[str]:
@@ -89,6 +99,12 @@ def _section(title: str, lines: list[str]) -> Iterator[str]:
 def _columns(rows: list[tuple[str, str]]) -> list[str]:
     width = max((len(name) for name, _ in rows), default=0) + 4
     return [f"{name:{width}}{value}" for name, value in rows]
+
+
+def _wrapped(text: Any) -> list[str]:
+    import textwrap
+
+    return textwrap.wrap(str(text or ""), 76)
 
 
 def _text_lines(text: Any) -> list[str]:

@@ -85,9 +85,18 @@ def test_processor(size: int, vram: int, text: str) -> None:
     assert text == processor(size, vram)
 
 
-def test_until_passed() -> None:
-    """A model whose time is over is on its way out."""
-    assert "Stopping..." == until({"expires_at": (NOW - timedelta(seconds=9)).isoformat()}, NOW)
+@pytest.mark.parametrize(
+    ("state", "seconds", "text"),
+    [
+        ("ready", 100, "1 minute from now"),
+        ("ready", -9, "Stopping..."),
+        ("stopping", 100, "Stopping..."),
+        ("loading", 100, "Loading..."),
+    ],
+)
+def test_until(state: str, seconds: int, text: str) -> None:
+    """A model on its way in or out says so; one whose time is over is on its way out."""
+    assert text == until({"state": state, "expires_at": (NOW + timedelta(seconds=seconds)).isoformat()}, NOW)
 
 
 SHOWN = {
@@ -99,6 +108,14 @@ SHOWN = {
     "details": {"family": "llama", "parameter_size": "134.52M", "quantization_level": "Q4_K_M"},
     "model_info": {"general.architecture": "llama", "llama.context_length": 8192, "llama.embedding_length": 576},
     "capabilities": ["decision"],
+    "description": "Small.",
+    "decision": {
+        "family": "plain",
+        "readouts": {"choice": {"name": "text", "temperature": 4.0}, "noul": {"name": "yesno", "temperature": None}},
+        "temperatures": {"score": 1.5},
+        "labels": {"noul": ["Yes", "No"]},
+        "attention": "causal",
+    },
     "tensors": [{"name": "output.weight", "type": "F16", "shape": [576, 49152]}],
 }
 
@@ -117,8 +134,19 @@ def test_show(cli: Cli, daemon: Any) -> None:
         "    embedding length    576",
         "    quantization        Q4_K_M",
         "",
+        "  Description",
+        "    Small.",
+        "",
         "  Capabilities",
         "    decision",
+        "",
+        "  Decisions",
+        "    family                  plain",
+        "    choice                  text, temperature 4.0",
+        "    noul                    yesno",
+        "    temperature of score    1.5",
+        '    label of noul           ["Yes", "No"]',
+        "    attention               causal",
         "",
         "  Parameters",
         "    num_ctx    4096",

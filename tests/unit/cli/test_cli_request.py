@@ -106,6 +106,7 @@ def test_one_word_on_a_pipe_is_a_question() -> None:
 def test_empty_pipe_is_no_state() -> None:
     """An empty standard input, as of a service, gives no state."""
     assert "state" not in request("m", lines=[("yes-no", "u: Urgent?")], stdin=b"\n")
+    assert {"model": "m", "state": "word"} == request("m", "word", stdin=b"")
 
 
 def test_terminal_is_not_read() -> None:
