@@ -217,9 +217,11 @@ def test_deberta_encoder(tokens):
     ids = torch.randint(1, 120, (1, tokens), generator=torch.Generator().manual_seed(1))
     with torch.no_grad():
         expected = module(ids).last_hidden_state[0].numpy()
-    encoder = Deberta.load(torch_heads.arrays(module), heads=4, buckets=16, reach=64)
+    arrays = torch_heads.arrays(module)
+    words = arrays["embeddings.word_embeddings.weight"].__getitem__
+    encoder = Deberta.load(arrays, words, heads=4, buckets=16, reach=64)
     assert np.max(np.abs(expected - encoder(ids[0].tolist()))) < TOLERANCE
-    shifted = Deberta.load(torch_heads.arrays(module), heads=4, buckets=16, reach=128)
+    shifted = Deberta.load(arrays, words, heads=4, buckets=16, reach=128)
     if tokens > 64:
         assert np.max(np.abs(expected - shifted(ids[0].tolist()))) > 100 * TOLERANCE
 

@@ -8,6 +8,7 @@ at log-spaced buckets of the distance. Names and shapes of tensors are the check
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from localdecide.core.errors import NumericalError
-from localdecide.families.heads.arithmetic import Array, Linear, Norm, Tensors, gelu, softmax, tensor
+from localdecide.families.heads.arithmetic import Array, Linear, Norm, Tensors, checked, gelu, softmax, tensor
 
 Index = NDArray[np.intp]
 
@@ -71,9 +72,9 @@ class DebertaLayer:
 
 @dataclass(frozen=True, slots=True)
 class Deberta:
-    """words [vocabulary, w]; relative [2 span, w], already normalised."""
+    """words: token ids to their embeddings [tokens, w]; relative [2 span, w], already normalised."""
 
-    words: Any
+    words: Callable[[list[int]], Any]
     norm: Norm
     relative: Array
     layers: tuple[DebertaLayer, ...]
@@ -82,13 +83,20 @@ class Deberta:
     reach: int
 
     @classmethod
-    def load(cls, tensors: Tensors, *, heads: int, buckets: int, reach: int, eps: float = 1e-7) -> Deberta:
-        """buckets, reach: `position_buckets` and the largest distance told apart (`max_relative_positions`).
+    def load(
+        cls,
+        tensors: Tensors,
+        words: Callable[[list[int]], Any],
+        *,
+        heads: int,
+        buckets: int,
+        reach: int,
+        eps: float = 1e-7,
+    ) -> Deberta:
+        """words: rows of the embedding table, which may lie in another file.
 
-        The word table may be of any float type; only the rows of a prompt become float32.
+        buckets, reach: `position_buckets` and the largest distance told apart (`max_relative_positions`).
         """
-        if "embeddings.word_embeddings.weight" not in tensors:
-            raise NumericalError("numerical error: the encoder has no word embeddings")
         layers: list[DebertaLayer] = []
         while f"encoder.layer.{len(layers)}.output.dense.weight" in tensors:
             layers.append(DebertaLayer.load(tensors, f"encoder.layer.{len(layers)}", eps))
@@ -96,7 +104,7 @@ class Deberta:
         if not layers or len(relative) != 2 * buckets or relative.shape[1] % heads:
             raise NumericalError("numerical error: the encoder's layers, heads or position buckets do not fit together")
         return cls(
-            words=tensors["embeddings.word_embeddings.weight"],
+            words=words,
             norm=Norm.load(tensors, "embeddings.LayerNorm", eps),
             relative=Norm.load(tensors, "encoder.LayerNorm", eps)(relative),
             layers=tuple(layers),
@@ -107,9 +115,7 @@ class Deberta:
 
     def __call__(self, tokens: list[int]) -> Array:
         """Rows [tokens, w] of the last layer."""
-        if not all(0 <= token < len(self.words) for token in tokens):
-            raise NumericalError("numerical error: a token id lies outside the encoder's word table")
-        x = self.norm(np.asarray(self.words[np.asarray(tokens)], dtype=np.float32))
+        x = self.norm(checked(self.words(tokens), self.relative.shape[1], len(tokens)))
         near = np.clip(distances(len(tokens), self.span, self.reach) + self.span, 0, 2 * self.span - 1)
         for layer in self.layers:
             x = layer(x, self.relative, near, self.heads)
