@@ -9,7 +9,7 @@ A dialect knows HTTP only as a status, a JSON body and a few headers; the server
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -37,13 +37,20 @@ class Incoming:
     content_type: str = ""
     max_text: int = 1024 * 1024
     request_id: str = ""
+    _read: list[Body] = field(default_factory=list, compare=False, repr=False)
 
     def object(self) -> Body:
-        """The body as a JSON object. Raises MalformedBody or InvalidRequest."""
-        value = jsontext.loads(self.body)
-        if not isinstance(value, dict):
-            raise errors.InvalidRequest.at((), "the request body must be a JSON object")
-        return value
+        """The body as a JSON object, read once. Raises MalformedBody or InvalidRequest."""
+        if not self._read:
+            self._read.append(as_object(jsontext.loads(self.body)))
+        return self._read[0]
+
+
+def as_object(value: Any) -> Body:
+    """`value`, if it is a JSON object."""
+    if not isinstance(value, dict):
+        raise errors.InvalidRequest.at((), "the request body must be a JSON object")
+    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,13 +158,37 @@ class Operation:
     multipart: bool = False
 
 
-def ask(parse: Callable[[Incoming], Asked], render: Callable[[Asked, Result], Body]) -> Answer:
-    """An operation that is one decision: parse, decide, render."""
+@dataclass(frozen=True)
+class Choose:
+    """A path that contracts share. dialect: whose errors it gives until `pick` has read the body."""
+
+    dialect: Dialect
+    pick: Callable[[Incoming], Operation]
+
+
+Find = Callable[[DecisionService, str | None], Awaitable[str | None]]
+Decide = Callable[[DecisionService, Asked], Awaitable[Result]]
+
+
+async def decide_once(service: DecisionService, asked: Asked) -> Result:
+    """One request, one decision."""
+    return await service.decide(asked.model, asked.decision, asked.keep_alive)
+
+
+def ask(
+    parse: Callable[[Incoming], Asked],
+    render: Callable[[Asked, Result], Body],
+    *,
+    find: Find | None = None,
+    decide: Decide = decide_once,
+) -> Answer:
+    """An operation that is a decision: parse, decide, render. find: how the contract looks a model up."""
 
     async def answer(service: DecisionService, incoming: Incoming) -> Body:
         asked = await offload(incoming, parse)
-        result = await service.decide(asked.model, asked.decision, asked.keep_alive)
-        return render(asked, result)
+        if find is not None:
+            asked = replace(asked, model=await find(service, asked.model))
+        return render(asked, await decide(service, asked))
 
     return answer
 

@@ -6,8 +6,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from localdecide.core.errors import InputTooLarge, InvalidRequest
+from localdecide.core.errors import InputTooLarge, InvalidName, InvalidRequest, ModelNotFound
 from localdecide.dialects.base import Incoming
+from localdecide.service import DecisionService
 
 # Words that clients send when their user chose no model.
 DEFAULT_NAMES = frozenset({"", "jev-latest"})
@@ -25,12 +26,29 @@ def model_name(body: Mapping[str, Any], *, required: bool = False) -> str | None
     return None if name.strip() in DEFAULT_NAMES else name.strip()
 
 
-def without_provider(name: str | None) -> str | None:
-    """`provider/name` as `name`, for the routers that put a provider in front. hf.co/... stays."""
-    if name is None or "/" not in name or name.startswith(("hf.co/", "huggingface.co/")):
+async def find_with_provider(service: DecisionService, name: str | None) -> str | None:
+    """A model sent as `provider/name` or as it is called here. Raises ModelNotFound with the name as sent."""
+    if name is None or "/" not in name:
         return name
-    bare = name.partition("/")[2]
-    return None if bare in DEFAULT_NAMES else bare
+    try:
+        await service.resolve(name)
+    except (ModelNotFound, InvalidName) as missing:
+        bare = name.partition("/")[2]
+        try:
+            await service.resolve(None if bare in DEFAULT_NAMES else bare)
+        except (ModelNotFound, InvalidName):
+            raise missing from None
+        return None if bare in DEFAULT_NAMES else bare
+    return name
+
+
+async def find_any(service: DecisionService, name: str | None) -> str | None:
+    """A model by any name at all: contracts of one-model servers answer to every name with theirs."""
+    try:
+        await service.resolve(name)
+    except (ModelNotFound, InvalidName):
+        return None
+    return name
 
 
 def check_text(incoming: Incoming, *parts: Any) -> None:
@@ -63,3 +81,51 @@ def flag(body: Mapping[str, Any], name: str, loc: tuple[str | int, ...] = ()) ->
     if not isinstance(value, bool):
         raise InvalidRequest.at((*loc, name), "must be true or false")
     return value
+
+
+def text(body: Mapping[str, Any], name: str, loc: tuple[str | int, ...] = ()) -> str | None:
+    """An optional string; absent and null are None."""
+    value = body.get(name)
+    if value is not None and not isinstance(value, str):
+        raise InvalidRequest.at((*loc, name), "must be a string")
+    return value
+
+
+def members(value: Any, loc: tuple[str | int, ...]) -> dict[str, Any]:
+    """`value`, if it is an object."""
+    if not isinstance(value, dict):
+        raise InvalidRequest.at(loc, "must be an object")
+    return value
+
+
+def items(value: Any, loc: tuple[str | int, ...]) -> list[Any]:
+    """`value`, if it is an array."""
+    if not isinstance(value, list):
+        raise InvalidRequest.at(loc, "must be an array")
+    return value
+
+
+def temperature(body: Mapping[str, Any]) -> float | None:
+    """An optional finite number above 0."""
+    value = body.get("temperature")
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+        raise InvalidRequest.at(("temperature",), "must be a number above 0")
+    return float(value)
+
+
+# What the chat templates of reasoning models call their switch.
+THINKING = ("enable_thinking", "thinking")
+
+
+def template_arguments(body: Mapping[str, Any], refusal: str) -> dict[str, Any]:
+    """`chat_template_kwargs`; an answer is the first token, so a switch that turns thinking on is refused."""
+    raw = body.get("chat_template_kwargs")
+    if raw is None:
+        return {}
+    loc = ("chat_template_kwargs",)
+    for switch in THINKING:
+        if members(raw, loc).get(switch, False) is not False:
+            raise InvalidRequest.at((*loc, switch), refusal)
+    return members(raw, loc)

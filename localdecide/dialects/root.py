@@ -18,6 +18,7 @@ from localdecide.dialects import schemas
 from localdecide.dialects.base import Asked, Body, Dialect, Fault, Incoming, Operation, ask
 from localdecide.dialects.fields import check_text, flag, model_name, refuse_unknown
 from localdecide.dialects.images import read_images
+from localdecide.dialects.permute import decide_separately, permute
 from localdecide.dialects.systemone import (
     Rules,
     Style,
@@ -115,3 +116,7 @@ def render(asked: Asked, result: Result) -> Body:
 
 
 SYSTEMONE = Operation(DIALECT, ask(parse, render), "Typed questions about a state", schemas.SYSTEMONE)
+PERMUTE = Operation(DIALECT, permute(parse_body), "One choice under other orders of its options", schemas.PERMUTE)
+SEPARATE = Operation(
+    DIALECT, ask(parse, render, decide=decide_separately), "Every question in a pass of its own", schemas.SYSTEMONE
+)

@@ -14,7 +14,7 @@ from typing import Any
 from localdecide.core import confidence, jsontext
 from localdecide.core.answers import ChoiceAnswer, NoulAnswer, ScoreAnswer, answer
 from localdecide.core.decision import Reading, Result
-from localdecide.core.errors import InvalidRequest, UnsupportedInput
+from localdecide.core.errors import InvalidRequest, ModelFailed, UnsupportedInput
 from localdecide.core.jsontext import Json
 from localdecide.core.questions import MAX_LEVELS, MAX_OPTIONS, MAX_QUESTIONS, Question, Score, parse_question
 from localdecide.dialects.base import Asked, Body
@@ -53,7 +53,7 @@ def parse_map(raw: Any, rules: Rules, loc: tuple[str | int, ...] = ("questions",
         raise InvalidRequest.at(loc, "is required")
     if not isinstance(raw, Mapping):
         raise InvalidRequest.at(loc, "must be an object of questions by id")
-    _check_count(len(raw), rules.questions, MAX_QUESTIONS, "questions", loc)
+    check_count(len(raw), rules.questions, MAX_QUESTIONS, "questions", loc)
     parsed: dict[str, Question] = {}
     for key, value in raw.items():
         if not rules.blank_ids and (key == "" or (not rules.blank_state and not key.strip())):
@@ -69,13 +69,13 @@ def parse_one(raw: Any, rules: Rules, loc: tuple[str | int, ...]) -> Question:
     if isinstance(raw, Mapping):
         criteria = raw.get("criteria")
         if raw.get("type") == "choice" and isinstance(criteria, Mapping):
-            _check_count(len(criteria), rules.options, MAX_OPTIONS, "options", (*loc, "criteria"))
+            check_count(len(criteria), rules.options, MAX_OPTIONS, "options", (*loc, "criteria"))
         if raw.get("type") == "score" and isinstance(criteria, list):
-            _check_count(len(criteria), rules.levels, MAX_LEVELS, "levels", (*loc, "criteria"))
+            check_count(len(criteria), rules.levels, MAX_LEVELS, "levels", (*loc, "criteria"))
     return parse_question(raw, loc)
 
 
-def _check_count(count: int, allowed: tuple[int, int], server: int, what: str, loc: tuple[str | int, ...]) -> None:
+def check_count(count: int, allowed: tuple[int, int], server: int, what: str, loc: tuple[str | int, ...]) -> None:
     """Refuses a count outside the contract's pair, and then one over what any model here reads."""
     least, most = allowed
     if not least <= count <= most:
@@ -137,7 +137,15 @@ def render_answer(question: Question, reading: Reading, style: Style) -> Body:
 def render_answers(asked: Asked, result: Result, style: Style) -> Body:
     """All answers by id, in the order asked."""
     questions = asked.decision.questions
-    return {key: render_answer(question, result.readings[key], style) for key, question in questions.items()}
+    return {key: render_answer(question, reading_of(result, key), style) for key, question in questions.items()}
+
+
+def reading_of(result: Result, key: str) -> Reading:
+    """The reading of one question, where the contract has no word for a question left unanswered."""
+    try:
+        return result.readings[key]
+    except KeyError:
+        raise ModelFailed(f"the model gave no answer to question {key!r}") from None
 
 
 def usage(result: Result) -> Body:

@@ -8,8 +8,7 @@ from collections.abc import Awaitable, Callable
 from starlette.requests import Request
 from starlette.responses import Response
 
-from localdecide.dialects.base import Incoming, Operation
-from localdecide.dialects.table import Choose
+from localdecide.dialects.base import Choose, Incoming, Operation, offload
 from localdecide.server import calls
 from localdecide.server.body import read_body, unpack
 from localdecide.server.disconnect import while_connected
@@ -26,7 +25,7 @@ def endpoint(found: Operation | Choose, service: DecisionService, settings: Sett
     async def handle(request: Request) -> Response:
         call = calls.current(request.scope)
         incoming = await read(request, settings)
-        operation = found if isinstance(found, Operation) else await asyncio.to_thread(found, incoming)
+        operation = found if isinstance(found, Operation) else await offload(incoming, found.pick)
         call.dialect = operation.dialect
         return JsonResponse(await while_connected(operation.answer(service, incoming), request.receive))
 

@@ -90,9 +90,8 @@ class FakeService:
         served = await self.resolve(model)
         if self.error is not None:
             raise self.error
-        labels = request["label_token_ids"]
-        rows = [[1 / len(row) for _ in row] for row in (labels if isinstance(labels[0], list) else [labels])]
-        return {"scores": rows, "token_logprobs": None, "prompt_tokens": 40, "model": served}
+        rows = [[-1.0 - index for index in range(len(labels))] for labels in request["labels"]]
+        return {"logprobs": rows, "prompt_tokens": sum(map(len, request["prompts"])), "model": served}
 
     async def load(self, model: str | None, keep_alive: KeepAlive | None = None) -> LoadedModel:
         return LoadedModel(card(await self.resolve(model)), 4321, 0, 4096, None)

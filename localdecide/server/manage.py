@@ -39,20 +39,27 @@ class Management:
         self.lifecycle = lifecycle
 
     def routes(self) -> list[Route]:
-        """Paths as in Ollama, and `/api/shutdown`."""
+        """Paths as in Ollama, there under `/ollama` too, and `/api/shutdown`."""
         return [
             Route("/", self.alive),
-            Route("/api/version", self.version),
-            Route("/api/tags", self.tags),
-            Route("/api/ps", self.ps),
-            Route("/api/show", self.show, methods=["POST"]),
-            Route("/api/create", self.create, methods=["POST"]),
-            Route("/api/pull", self.pull, methods=["POST"]),
-            Route("/api/copy", self.copy, methods=["POST"]),
-            Route("/api/delete", self.delete, methods=["DELETE"]),
-            Route("/api/generate", self.generate, methods=["POST"]),
-            Route("/api/chat", self.chat, methods=["POST"]),
+            *self.api(""),
+            *self.api("/ollama"),
             Route("/api/shutdown", self.shutdown, methods=["POST"]),
+        ]
+
+    def api(self, prefix: str) -> list[Route]:
+        """Ollama's own routes."""
+        return [
+            Route(f"{prefix}/api/version", self.version),
+            Route(f"{prefix}/api/tags", self.tags),
+            Route(f"{prefix}/api/ps", self.ps),
+            Route(f"{prefix}/api/show", self.show, methods=["POST"]),
+            Route(f"{prefix}/api/create", self.create, methods=["POST"]),
+            Route(f"{prefix}/api/pull", self.pull, methods=["POST"]),
+            Route(f"{prefix}/api/copy", self.copy, methods=["POST"]),
+            Route(f"{prefix}/api/delete", self.delete, methods=["DELETE"]),
+            Route(f"{prefix}/api/generate", self.generate, methods=["POST"]),
+            Route(f"{prefix}/api/chat", self.chat, methods=["POST"]),
         ]
 
     async def alive(self, request: Request) -> Response:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Any
 
-from localdecide.service import LoadedModel, ModelCard
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from localdecide.core.errors import ModelNotFound
+from localdecide.server.output import JsonResponse
+from localdecide.service import DecisionService, LoadedModel, ModelCard
 
 FOREVER = "9999-12-31T23:59:59Z"
 
@@ -67,6 +73,48 @@ def merged(cards: Sequence[ModelCard]) -> dict[str, Any]:
 def openai_list(cards: Sequence[ModelCard]) -> dict[str, Any]:
     """`/v1/models` for OpenAI alone."""
     return {"object": "list", "data": [openai_model(card) for card in cards]}
+
+
+def typesafe_list(cards: Sequence[ModelCard]) -> dict[str, Any]:
+    """`/v1/models` for TypeSafe alone."""
+    return {"models": [typesafe_model(card) for card in cards]}
+
+
+Shape = Callable[[Sequence[ModelCard]], dict[str, Any]]
+
+
+def routes(service: DecisionService) -> list[Route]:
+    """The lists: merged at the root, and under each prefix in its own shape. One model by its name."""
+
+    def listing(shape: Shape) -> Callable[[Request], Awaitable[Response]]:
+        async def handle(request: Request) -> Response:
+            return JsonResponse(shape(await service.models()))
+
+        return handle
+
+    async def one(request: Request) -> Response:
+        name = request.path_params["name"]
+        served = await service.resolve(name)
+        card = next((card for card in await service.models() if card.name == served), None)
+        if card is None:
+            raise ModelNotFound(f"model '{name}' not found", {"model": name})
+        return JsonResponse(openai_model(card))
+
+    return [
+        Route("/v1/models", listing(merged)),
+        Route("/v1/models/decision", listing(merged)),
+        Route("/v1/models/{name:path}", one),
+        Route("/typesafe/v1/models", listing(typesafe_list)),
+        Route("/requesty/v1/models", listing(merged)),
+        Route("/requesty/v1/models/decision", listing(merged)),
+        Route("/api/v1/models", listing(openai_list)),
+        *(Route(f"/{name}/v1/models", listing(openai_list)) for name in OPENAI_LISTS),
+        *(Route(f"/{name}/v1/models/{{name:path}}", one) for name in OPENAI_LISTS),
+    ]
+
+
+# The contracts whose servers list their models as OpenAI does.
+OPENAI_LISTS = ("openai", "ollama", "sglang", "vllm", "localai")
 
 
 def _seconds(timestamp: str) -> int:
