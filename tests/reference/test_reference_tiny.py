@@ -27,6 +27,13 @@ CASES: list[tuple[str, bool, dict[str, Any]]] = [
     ("qwen35", False, {}),
     ("qwen35", True, {"layer_types": ["linear_attention", "full_attention"], "linear_num_value_heads": 2}),
     ("qwen35", False, {"layer_types": [*["linear_attention"] * 2, "full_attention"] * 2, "tie_word_embeddings": True}),
+    ("llama", True, {}),
+    ("llama", False, {"num_key_value_heads": 4}),
+    ("lfm2", True, {}),
+    ("lfm2", True, {"tie_word_embeddings": False, "layer_types": ["full_attention", "conv"]}),
+    ("lfm2", False, {"causal": False}),
+    ("modern-bert", False, {"hidden_activation": "silu"}),
+    ("modern-bert", False, {"hidden_activation": "silu", "num_hidden_layers": 5, "local_attention": 16}),
 ]
 
 

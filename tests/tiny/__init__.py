@@ -21,8 +21,8 @@ GGUF in F32 and returns a `TinyModel`:
 `.id(" A")`, `.specials`, `.tokens`, `.merges`.
 
 The vocabulary is a real byte-level BPE (see `vocabulary.py`) in which every label is one token: A to Z,
-AA to ZZ, a to z, 0 to 9, 00 to 99 (where the pre-tokenizer keeps digits together: llama, lfm2), yes and
-no in their cases, and most of these behind a space. Special tokens: ChatML, think, vision, fim and box
+AA to ZZ, a to z, 0 to 9, 00 to 99 (where the pre-tokenizer keeps digits together: not in the Qwens), yes
+and no in their cases; letters and words also behind a space. Special tokens: ChatML, think, vision, fim and box
 for the Qwens; `<|startoftext|>`, `<|mask|>` and `<|reserved_7|>` to `_11` for lfm2; Llama 3's headers;
 `[CLS]`, `[SEP]`, `[MASK]` for modern-bert.
 
@@ -36,10 +36,16 @@ from __future__ import annotations
 import pathlib
 from typing import Any
 
-from tests.tiny import qwen3, qwen35
+from tests.tiny import lfm2, llama, modern_bert, qwen3, qwen35
 from tests.tiny.model import TinyModel
 
-BUILDERS = {"qwen3": qwen3.build, "qwen35": qwen35.build}
+BUILDERS = {
+    "qwen3": qwen3.build,
+    "qwen35": qwen35.build,
+    "llama": llama.build,
+    "lfm2": lfm2.build,
+    "modern-bert": modern_bert.build,
+}
 
 
 def build(arch: str, path: pathlib.Path | str, **options: Any) -> TinyModel:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -59,27 +59,40 @@ def decode(
     causal: None leaves the model's own kind of attention.
     """
     with loaded(path) as model:
-        parameters = llama_cpp.llama_context_default_params()
-        parameters.n_ctx = parameters.n_batch = parameters.n_ubatch = max(64, len(tokens))
-        parameters.n_threads = parameters.n_threads_batch = 1
-        parameters.embeddings = True
-        parameters.pooling_type = llama_cpp.LLAMA_POOLING_TYPE_NONE
-        parameters.flash_attn_type = llama_cpp.LLAMA_FLASH_ATTN_TYPE_DISABLED
-        parameters.type_k = parameters.type_v = llama_cpp.GGML_TYPE_F32
-        context = llama_cpp.llama_init_from_model(model, parameters)
-        try:
-            if causal is not None:
-                llama_cpp.llama_set_causal_attn(context, causal)
-            return _rows(model, context, tokens)
-        finally:
-            llama_cpp.llama_free(context)
+        with _context(model, len(tokens), causal, embeddings=True) as context:
+            _evaluate(context, tokens)
+            hidden = _rows(llama_cpp.llama_get_embeddings_ith, context, tokens, llama_cpp.llama_model_n_embd(model))
+        if _architecture(model) == "modern-bert":
+            return hidden, None
+        # A context of its own: some architectures compute no logits beside embeddings.
+        size = llama_cpp.llama_vocab_n_tokens(llama_cpp.llama_model_get_vocab(model))
+        with _context(model, len(tokens), causal, embeddings=False) as context:
+            _evaluate(context, tokens)
+            return hidden, _rows(llama_cpp.llama_get_logits_ith, context, tokens, size)
 
 
-def _rows(model: Any, context: Any, tokens: Sequence[int]) -> tuple[Array, Array | None]:
-    count = len(tokens)
-    batch = llama_cpp.llama_batch_init(count, 0, 1)
+@contextmanager
+def _context(model: Any, size: int, causal: bool | None, *, embeddings: bool) -> Iterator[Any]:
+    parameters = llama_cpp.llama_context_default_params()
+    parameters.n_ctx = parameters.n_batch = parameters.n_ubatch = max(64, size)
+    parameters.n_threads = parameters.n_threads_batch = 1
+    parameters.embeddings = embeddings
+    parameters.pooling_type = llama_cpp.LLAMA_POOLING_TYPE_NONE
+    parameters.flash_attn_type = llama_cpp.LLAMA_FLASH_ATTN_TYPE_DISABLED
+    parameters.type_k = parameters.type_v = llama_cpp.GGML_TYPE_F32
+    context = llama_cpp.llama_init_from_model(model, parameters)
     try:
-        batch.n_tokens = count
+        if causal is not None:
+            llama_cpp.llama_set_causal_attn(context, causal)
+        yield context
+    finally:
+        llama_cpp.llama_free(context)
+
+
+def _evaluate(context: Any, tokens: Sequence[int]) -> None:
+    batch = llama_cpp.llama_batch_init(len(tokens), 0, 1)
+    try:
+        batch.n_tokens = len(tokens)
         for position, token in enumerate(tokens):
             batch.token[position] = token
             batch.pos[position] = position
@@ -90,20 +103,14 @@ def _rows(model: Any, context: Any, tokens: Sequence[int]) -> tuple[Array, Array
             raise ValueError("llama_decode failed")
     finally:
         llama_cpp.llama_batch_free(batch)
-    width = llama_cpp.llama_model_n_embd(model)
-    size = llama_cpp.llama_vocab_n_tokens(llama_cpp.llama_model_get_vocab(model))
-    hidden = np.stack([_row(llama_cpp.llama_get_embeddings_ith(context, i), width) for i in range(count)])
-    if llama_cpp.llama_model_has_encoder(model) or not _has_output(model):
-        return hidden, None
-    logits = np.stack([_row(llama_cpp.llama_get_logits_ith(context, i), size) for i in range(count)])
-    return hidden, logits
 
 
-def _has_output(model: Any) -> bool:
+def _rows(read: Callable[[Any, int], Any], context: Any, tokens: Sequence[int], width: int) -> Array:
+    rows = [np.ctypeslib.as_array(read(context, position), shape=(width,)) for position in range(len(tokens))]
+    return np.stack(rows).astype(np.float32)
+
+
+def _architecture(model: Any) -> str:
     value = ctypes.create_string_buffer(64)
     llama_cpp.llama_model_meta_val_str(model, b"general.architecture", value, len(value))
-    return value.value != b"modern-bert"
-
-
-def _row(pointer: Any, width: int) -> Array:
-    return np.ctypeslib.as_array(pointer, shape=(width,)).astype(np.float32)
+    return value.value.decode()

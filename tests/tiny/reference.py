@@ -28,7 +28,9 @@ def forward(model: TinyModel, tokens: Sequence[int], *, causal: bool = True) -> 
             if model.arch == "lfm2":
                 _centre_convolutions(body)
             everything = torch.zeros(1, 1, len(tokens), len(tokens))
-            masks = {"full_attention": everything, "linear_attention": None, "conv": None}
+            masks: Any = {"full_attention": everything, "linear_attention": None, "conv": None}
+            if model.arch == "llama":
+                masks = everything  # all its layers are of one kind
             hidden = body(input_ids=ids, attention_mask=masks, use_cache=False).last_hidden_state
         logits = network.lm_head(hidden)
         return hidden[0].numpy(), logits[0].numpy()

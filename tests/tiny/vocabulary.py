@@ -2,7 +2,7 @@
 
 Its pieces are those of real text ("Ġthe", "Ċ"), so prompts tokenise as they do in earnest; its few
 thousand tokens keep a model small. Every label that a family reads is one token: capital letters and
-all their pairs, 00 to 99, #0 to #199, yes and no in their cases, each also behind a space.
+all their pairs, 00 to 99, yes and no in their cases.
 """
 
 from __future__ import annotations
@@ -48,11 +48,10 @@ def label_texts() -> list[str]:
     """Texts that must be one token."""
     letters = string.ascii_uppercase
     words = ["yes", "Yes", "YES", "no", "No", "NO", "true", "True", "false", "False"]
-    labels = [*letters, *string.ascii_lowercase, *string.digits, *words]
+    labels = [*letters, *string.ascii_lowercase, *words]
     pairs = ["".join(pair) for pair in itertools.product(letters, repeat=2)]
     numbers = [f"{number:02d}" for number in range(100)]
-    hashes = [f"#{number}" for number in range(200)]
-    return [*labels, *(f" {label}" for label in labels), *pairs, *numbers, *hashes, "\n", "\n\n", ":\n"]
+    return [*labels, *(f" {label}" for label in labels), *string.digits, *pairs, *numbers, "\n", "\n\n"]
 
 
 @lru_cache(maxsize=1)
