@@ -111,7 +111,7 @@ def _elsewhere(given: Given, piped: _Piped) -> bool:
 def _state(given: Given, words: Words, body: dict[str, Any], piped: _Piped) -> Any:
     if given.state_file is not None:
         if given.state_file == "-":
-            return piped.text
+            return _text(given.stdin.read())
         read = Path(given.state_file).read_bytes()
         return jsontext.loads(read) if given.state_file.lower().endswith(".json") else _text(read)
     if words.state is not None:

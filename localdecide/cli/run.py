@@ -86,17 +86,21 @@ def command(
 
 def decide(client: Client, request: Mapping[str, Any], output: Output) -> bytes:
     """The reply's bytes. A model that is not here but can be had is pulled first."""
+    from localdecide.cli.spinner import Spinner
+
+    model = str(request.get("model") or "")
     try:
-        return client.raw("POST", "/v1/systemone", request)
+        with Spinner(output, f"asking {model or 'the default model'}"):
+            return client.raw("POST", "/v1/systemone", request)
     except DaemonError as error:
-        model = str(request.get("model") or "")
         if error.status != 404 or not obtainable(model):
             raise
     from localdecide.cli.pull import pull
 
     output.talk(f"{model} is not here yet; pulling it")
     pull(client, model, Output("quiet" if output.mode == "quiet" else "human"))
-    return client.raw("POST", "/v1/systemone", request)
+    with Spinner(output, f"asking {model}"):
+        return client.raw("POST", "/v1/systemone", request)
 
 
 def obtainable(model: str) -> bool:

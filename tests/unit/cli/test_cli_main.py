@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -153,3 +154,26 @@ def test_version_without_a_daemon(cli: Cli, monkeypatch: pytest.MonkeyPatch, fre
 
     assert (0, f"localdecide client version is {__version__}\n") == (shown.code, shown.out)
     assert "could not connect" in shown.err
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered", "not_offered"),
+    [
+        ("localdecide s", ["serve", "show", "stop", "shutdown"], ["start"]),
+        ("localdecide run --k", ["--keepalive"], ["--file"]),
+        ("localdecide show smo", ["smollm2"], ["kev"]),
+    ],
+)
+def test_shell_completion(typed: str, offered: list[str], not_offered: list[str]) -> None:
+    """Tab completes commands, options and model names."""
+    environment = os.environ | {
+        "_LOCALDECIDE_COMPLETE": "complete_bash",
+        "COMP_WORDS": typed,
+        "COMP_CWORD": str(typed.count(" ")),
+    }
+    command = [sys.executable, "-m", "localdecide.cli.main"]
+
+    words = subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout.split()
+
+    assert set(offered) <= set(words)
+    assert not set(not_offered) & set(words)
