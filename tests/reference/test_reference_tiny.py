@@ -51,10 +51,31 @@ def test_hidden_rows_and_logits_agree(arch: str, causal: bool, config: dict[str,
         np.testing.assert_allclose(logits, expected_logits, atol=4e-4)
 
 
-@pytest.mark.parametrize("arch", ["qwen3", "qwen35"])
+def test_gelu_of_llama_cpp_is_near_the_exact_one(tmp_path: pathlib.Path) -> None:
+    """Its table in half precision and tanh move ModernBERT's rows by thousandths, no more and no less."""
+    from tests.tiny import reference
+
+    model = build("modern-bert", tmp_path / "m.gguf", seed=3)
+    tokens = raw.tokenize(model.path, TEXT)
+    difference = np.abs(raw.decode(model.path, tokens)[0] - reference.forward(model, tokens)[0]).max()
+    assert 1e-5 < difference < 1e-2
+
+
+@pytest.mark.parametrize("arch", ["qwen3", "qwen35", "llama", "lfm2"])
 def test_attention_without_a_mask_changes_the_numbers(arch: str, tmp_path: pathlib.Path) -> None:
-    """Otherwise the comparison above could not tell the two kinds apart."""
+    """Otherwise the comparisons above could not tell the two kinds apart."""
     model = build(arch, tmp_path / "m.gguf", seed=3)
     tokens = raw.tokenize(model.path, TEXT)
     causal, open_ = (raw.decode(model.path, tokens, causal=kind)[0] for kind in (True, False))
     assert np.abs(causal - open_).max() > 0.05
+
+
+def test_a_bidirectional_lfm2_needs_no_switch(tmp_path: pathlib.Path) -> None:
+    """The header alone makes its attention open and its convolutions centred."""
+    from tests.tiny import reference
+
+    model = build("lfm2", tmp_path / "m.gguf", seed=3, causal=False)
+    tokens = raw.tokenize(model.path, TEXT)
+    np.testing.assert_allclose(
+        raw.decode(model.path, tokens)[0], reference.forward(model, tokens, causal=False)[0], atol=1e-4
+    )

@@ -26,6 +26,9 @@ and no in their cases; letters and words also behind a space. Special tokens: Ch
 for the Qwens; `<|startoftext|>`, `<|mask|>` and `<|reserved_7|>` to `_11` for lfm2; Llama 3's headers;
 `[CLS]`, `[SEP]`, `[MASK]` for modern-bert.
 
+`checkpoint.save(model, folder, prefix="", **config)` writes the model as Hugging Face would serve it
+(config.json, model.safetensors, tokenizer.json), for converters and for transformers.
+
 `raw.decode(path, tokens, causal=None)` is llama.cpp without the product in between: hidden rows after
 the output norm and logits. `raw.tokenize(path, text, special=False)` is its tokenizer.
 `reference.forward(model, tokens, causal=True)` is the same network in PyTorch (tests marked `reference`).
