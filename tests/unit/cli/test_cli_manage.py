@@ -144,8 +144,8 @@ def test_show(cli: Cli, daemon: Any) -> None:
         "    family                  plain",
         "    choice                  text, temperature 4.0",
         "    noul                    yesno",
+        '    labels of noul          ["Yes", "No"]',
         "    temperature of score    1.5",
-        '    label of noul           ["Yes", "No"]',
         "    attention               causal",
         "",
         "  Parameters",
@@ -160,6 +160,40 @@ def test_show(cli: Cli, daemon: Any) -> None:
         "    ...",
     ] == shown.out.rstrip("\n").splitlines()
     assert {"model": "smollm2", "verbose": False} == daemon.bodies("POST /api/show")[0]
+
+
+def test_show_loaded(cli: Cli, daemon: Any) -> None:
+    """Of a loaded model it shows how the runner reads it and why it runs as it does."""
+    loaded = {
+        "reading": {
+            "prompt": "SGLang decisions, format version 1",
+            "readouts": {"choice": {"readout": "text", "temperature": 4.0, "source": "Modelfile"}},
+            "labels": {"noul": "yes, no"},
+        },
+        "engine": {"threads": 2, "kv_cache_type": "f16", "reasons": {"num_thread": "physical cores"}},
+    }
+    daemon.replies["POST /api/show"] = (200, SHOWN | {"loaded": loaded})
+
+    shown = cli("show", "smollm2").out
+
+    assert (
+        "\n".join(
+            [
+                "  Decisions",
+                "    family            plain",
+                "    prompt            SGLang decisions, format version 1",
+                "    choice            text, temperature 4.0 (Modelfile)",
+                "    labels of noul    yes, no",
+                "    attention         causal",
+                "",
+                "  Loaded",
+                "    threads          2 (physical cores)",
+                "    kv cache type    f16",
+                "",
+            ]
+        )
+        in shown
+    )
 
 
 @pytest.mark.parametrize("part", ["license", "modelfile", "parameters", "template", "system"])
