@@ -127,12 +127,13 @@ class LocalService:
         runner = self.scheduler.runners.get(slot.model)
         info = dict(runner.info) if runner else {}
         engine = info.get("engine") or {}
+        known = self._known[slot.model]
         left = slot.keep if slot.users else slot.expires - asyncio.get_running_loop().time()
         return LoadedModel(
-            card=card(self._known[slot.model].model),
-            size=slot.bytes,
+            card=card(known.model),
+            size=slot.bytes - known.cache + int(engine.get("cache_bytes") or 0),
             size_vram=int(engine.get("vram_bytes") or 0),
-            context_length=int(engine.get("context") or self._known[slot.model].context),
+            context_length=int(engine.get("context") or known.estimate.context),
             expires_at=expiry(left),
             state="stopping" if slot.going else slot.phase,
             info=info,

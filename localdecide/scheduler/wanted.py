@@ -12,12 +12,15 @@ from localdecide.store.catalog import StoredModel
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """version: changes with anything of the model. need: bytes. context: tokens the estimate is made for."""
+    """estimate: of the model alone. cache: bytes of a runner's state cache.
+
+    version: changes with anything of the model. keep: seconds it stays where no request says otherwise.
+    """
 
     model: StoredModel
     spec: ModelSpec
-    need: int
-    context: int
+    estimate: memory.Estimate
+    cache: int
     keep: float
 
     @property
@@ -27,6 +30,11 @@ class Wanted:
     @property
     def version(self) -> str:
         return self.model.digest
+
+    @property
+    def need(self) -> int:
+        """Bytes to keep free for it: a cache that is empty now will be full."""
+        return self.estimate.total + self.cache
 
 
 def wanted(model: StoredModel, default: KeepAlive, cache: int) -> Wanted:
@@ -52,4 +60,4 @@ def wanted(model: StoredModel, default: KeepAlive, cache: int) -> Wanted:
     estimate = memory.estimate(shape, spec.parameters)
     # A PARAMETER was checked when the model was made; absent or null means the server's own.
     keep = parse_keep_alive(spec.parameters.get("keep_alive")) or default
-    return Wanted(model, spec, estimate.total + cache, estimate.context, keep.seconds)
+    return Wanted(model, spec, estimate, cache, keep.seconds)
