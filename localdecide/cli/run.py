@@ -68,7 +68,7 @@ def command(
     request = build(given)
     values = settings.load()
     if not request.get("questions"):
-        if not sys.stdin.isatty() or json or quiet or file is not None:
+        if not (sys.stdin.isatty() and sys.stdout.isatty()) or json or quiet or file is not None:
             raise UsageProblem("there is no question to answer", f"ask one with --yes-no '{EXAMPLES['yes-no']}'")
         from localdecide.cli.prompt import converse
 

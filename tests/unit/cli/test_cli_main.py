@@ -90,6 +90,7 @@ def test_serve_help_holds_the_settings(cli: Cli) -> None:
         (["run", "m", "s", "--choice"], 2, "requires an argument"),
         (["run", "m", "--yes-no", "Urgent?"], 2, "error: there is no state to judge"),
         (["run", "m", "s", "--json"], 2, "error: there is no question to answer"),
+        (["run", "m", "s"], 2, "error: there is no question to answer"),
         (["run", "--file", "/nothing/there.json"], 1, "error: No such file or directory: /nothing/there.json"),
         (["create", "x", "-f", "/nothing/Modelfile"], 2, "error: there is no Modelfile at /nothing/Modelfile"),
     ],
