@@ -11,7 +11,7 @@ from localdecide.core.decision import Decision, Result
 from localdecide.core.errors import InputTooLarge, InvalidRequest
 from localdecide.dialects import schemas
 from localdecide.dialects.base import Answer, Asked, Body, Decide, Dialect, Fault, Incoming, Operation, ask, decide_once
-from localdecide.dialects.fields import model_name
+from localdecide.dialects.fields import check_text, model_name
 from localdecide.dialects.images import read_images
 from localdecide.dialects.permute import decide_separately, milliseconds, permute
 from localdecide.dialects.systemone import (
@@ -59,7 +59,9 @@ def parse_body(body: Mapping[str, Any], incoming: Incoming) -> Asked:
     raw = body.get("questions")
     if isinstance(raw, dict):
         raw = {key: _plain(item, ("questions", key)) for key, item in raw.items()}
-    return Asked(model_name(body), Decision(state, parse_map(raw, RULES), read_images(body.get("images"))), None, body)
+    questions = parse_map(raw, RULES)
+    check_text(incoming, state, raw)
+    return Asked(model_name(body), Decision(state, questions, read_images(body.get("images"))), None, body)
 
 
 def _plain(raw: Any, loc: tuple[str | int, ...]) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from localdecide.core import confidence, errors
 from localdecide.core.decision import Decision, Options, Reading, Result
-from localdecide.core.errors import InvalidRequest
+from localdecide.core.errors import InvalidRequest, UnsupportedInput
 from localdecide.core.questions import Question
 from localdecide.dialects import errors_flat, schemas
 from localdecide.dialects.base import STATUSES, Asked, Body, Dialect, Fault, Incoming, Operation, ask
@@ -45,7 +45,10 @@ def parse(incoming: Incoming) -> Asked:
         if body.get(name) is not None:
             raise InvalidRequest.at((name,), f"{name} is not part of this API, use /v1/decisions for it")
     state = parse_state(body, RULES)
-    questions = parse_map(body.get("questions"), RULES)
+    try:
+        questions = parse_map(body.get("questions"), RULES)
+    except UnsupportedInput as error:  # whatever is wrong with a question is a schema fault here
+        raise InvalidRequest.at(error.loc, error.problem) from None
     check_text(incoming, state, body["questions"])
     options = Options(chat_template_kwargs=template_arguments(body, THINKING_REFUSED))
     return Asked(model_name(body), Decision(state, questions, read_images(body.get("images")), options), None, body)
