@@ -30,6 +30,19 @@ def fields(state, images=()):
     return {"decision": frames.decision_to_wire(Decision(state, {"q": question}, tuple(images)))}
 
 
+@pytest.fixture(params=["asyncio", "uvloop"])
+def run(request):
+    """Runs a scenario on the event loop of the standard library, and on the one the daemon prefers."""
+    factory = None if request.param == "asyncio" else pytest.importorskip("uvloop").Loop
+
+    def play(scenario):
+        with asyncio.Runner(loop_factory=factory) as runner:
+            return runner.run(asyncio.wait_for(scenario(), 60))
+
+    play.loop = request.param
+    return play
+
+
 @contextlib.asynccontextmanager
 async def running(system=None, **arguments):
     runner = RunnerProcess(ModelSpec("toy:latest", "/toy.gguf", system=system), command=FAKE, **arguments)
@@ -44,7 +57,7 @@ def outcome(results):
     return [type(result).__name__ for result in results]
 
 
-def test_a_ready_runner_tells_of_itself_and_answers():
+def test_a_ready_runner_tells_of_itself_and_answers(run):
     """Its info is what the ready frame said, with the variables the keeper sets before it starts."""
 
     async def scenario():
@@ -53,12 +66,12 @@ def test_a_ready_runner_tells_of_itself_and_answers():
             result = frames.result_from_wire(await runner.request("decide", fields("hello")))
             return info, result, runner.pid, await runner.ping(10)
 
-    info, result, pid, answers = asyncio.run(scenario())
+    info, result, pid, answers = run(scenario)
     assert info == {"pid": pid, "threads": os.environ.get("OMP_WAIT_POLICY", "passive"), "context": 4096}
     assert (result.model, result.input_tokens, answers) == ("toy:latest", 5, True)
 
 
-def test_replies_find_their_requests():
+def test_replies_find_their_requests(run):
     """A quick request overtakes a slow one; each gets its own answer."""
 
     async def scenario():
@@ -67,10 +80,10 @@ def test_replies_find_their_requests():
             quick = await runner.request("decide", fields("quick"))
             return quick["input_tokens"], slow.done(), (await slow)["input_tokens"]
 
-    assert asyncio.run(scenario()) == (5, False, len("{'sleep': 0.3}"))
+    assert run(scenario) == (5, False, len("{'sleep': 0.3}"))
 
 
-def test_an_error_of_the_runner_keeps_its_type_and_details():
+def test_an_error_of_the_runner_keeps_its_type_and_details(run):
     """The wire error becomes the same class on this side."""
 
     async def scenario():
@@ -78,11 +91,11 @@ def test_an_error_of_the_runner_keeps_its_type_and_details():
             await runner.request("decide", fields("error"))
 
     with pytest.raises(NumericalError) as caught:
-        asyncio.run(scenario())
+        run(scenario)
     assert (caught.value.message, caught.value.details) == ("NaN", {"at": 3})
 
 
-def test_big_frames_pass_without_stopping_the_loop():
+def test_big_frames_pass_without_stopping_the_loop(run):
     """32 MiB of images go through while the loop goes on with other work."""
     images = [os.urandom(1 << 24), os.urandom(1 << 24)]
 
@@ -95,14 +108,14 @@ def test_big_frames_pass_without_stopping_the_loop():
                 await asyncio.sleep(0.001)
             return (await big)["decoded_tokens"], turns
 
-    size, turns = asyncio.run(scenario())
+    size, turns = run(scenario)
     assert size == sum(len(base64.b64encode(image)) for image in images)
     assert turns > 3
 
 
 @pytest.mark.parametrize(("state", "how"), [("die", "ended with exit code 3"), ("abort", "was ended by SIGABRT")])
 @posix
-def test_when_the_child_dies_every_request_in_it_fails(state, how):
+def test_when_the_child_dies_every_request_in_it_fails(run, state, how):
     """Not only the request that killed it, and none waits; the error says how it ended and its last words."""
 
     async def scenario():
@@ -112,7 +125,7 @@ def test_when_the_child_dies_every_request_in_it_fails(state, how):
             results = await asyncio.gather(runner.request("decide", fields(state)), *others, return_exceptions=True)
             return results, runner.alive
 
-    results, alive = asyncio.run(scenario())
+    results, alive = run(scenario)
     assert outcome(results) == ["RunnerDied"] * 6
     assert not alive
     assert how in results[0].message
@@ -121,7 +134,7 @@ def test_when_the_child_dies_every_request_in_it_fails(state, how):
 
 
 @posix
-def test_a_killed_child_is_noticed():
+def test_a_killed_child_is_noticed(run):
     """kill -9: pending requests fail with the signal's name, later ones are told that it has ended."""
 
     async def scenario():
@@ -132,24 +145,26 @@ def test_a_killed_child_is_noticed():
             first = await asyncio.gather(waiting, return_exceptions=True)
             return first + await asyncio.gather(runner.request("decide", fields("x")), return_exceptions=True)
 
-    first, second = asyncio.run(scenario())
+    first, second = run(scenario)
     assert (first.details["signal"], second.details["signal"]) == ("SIGKILL", "SIGKILL")
     assert second.details["fresh"] is True
 
 
 @pytest.mark.parametrize("state", ["nonsense", "mute"])
-def test_a_child_that_cannot_be_understood_is_ended(state):
+def test_a_child_that_cannot_be_understood_is_ended(run, state):
     """A frame over the limit, or a closed output with the process still there: killed, and the request fails."""
+    if (run.loop, state) == ("uvloop", "mute"):
+        pytest.skip("uvloop leaves a second copy of its output open in the child: it cannot fall silent so")
 
     async def scenario():
         async with running() as runner:
             await runner.request("decide", fields(state))
 
     with pytest.raises(RunnerDied):
-        asyncio.run(scenario())
+        run(scenario)
 
 
-def test_a_cancelled_request_is_cancelled_in_the_runner(caplog):
+def test_a_cancelled_request_is_cancelled_in_the_runner(run, caplog):
     """The runner gets a cancel frame for it and goes on serving."""
     caplog.set_level(logging.INFO, "localdecide.runner")
 
@@ -165,12 +180,12 @@ def test_a_cancelled_request_is_cancelled_in_the_runner(caplog):
                 await asyncio.sleep(0.05)
             return [*cancelled, (await runner.request("decide", fields("next")))["model"]]
 
-    cancelled, after = asyncio.run(scenario())
+    cancelled, after = run(scenario)
     assert (type(cancelled), after) == (asyncio.CancelledError, "toy:latest")
     assert "cancelled 1" in [record.getMessage() for record in caplog.records]
 
 
-def test_what_the_child_writes_to_stderr_is_logged_under_its_model(caplog):
+def test_what_the_child_writes_to_stderr_is_logged_under_its_model(run, caplog):
     """Its lines go to the logger localdecide.runner.<model>."""
     caplog.set_level(logging.INFO, "localdecide.runner")
 
@@ -178,7 +193,7 @@ def test_what_the_child_writes_to_stderr_is_logged_under_its_model(caplog):
         async with running():
             pass
 
-    asyncio.run(scenario())
+    run(scenario)
     assert ("localdecide.runner.toy:latest", "loading toy:latest") in [
         (record.name, record.getMessage()) for record in caplog.records
     ]
@@ -188,7 +203,7 @@ def test_what_the_child_writes_to_stderr_is_logged_under_its_model(caplog):
     ("system", "error", "words"),
     [("refuse", BadModelFile, "not a GGUF"), ("abort", RunnerDied, "GGML_ASSERT(false) failed")],
 )
-def test_a_load_that_fails_says_why(system, error, words):
+def test_a_load_that_fails_says_why(run, system, error, words):
     """The runner's own error, or its last line if it died."""
 
     async def scenario():
@@ -196,11 +211,11 @@ def test_a_load_that_fails_says_why(system, error, words):
             pass
 
     with pytest.raises(error) as caught:
-        asyncio.run(scenario())
+        run(scenario)
     assert words in caught.value.message
 
 
-def test_a_load_without_progress_times_out():
+def test_a_load_without_progress_times_out(run):
     """It fails with RunnerDied that names the setting, and the child is gone."""
 
     async def scenario():
@@ -212,21 +227,21 @@ def test_a_load_without_progress_times_out():
             assert not runner.alive
 
     with pytest.raises(RunnerDied, match="LOCALDECIDE_LOAD_TIMEOUT"):
-        asyncio.run(scenario())
+        run(scenario)
 
 
-def test_progress_keeps_a_slow_load_alive():
+def test_progress_keeps_a_slow_load_alive(run):
     """A load of 0.75 s with a frame every 0.15 s outlives a limit of 0.6 s without progress."""
 
     async def scenario():
         async with running("slow", load_timeout=0.6) as runner:
             return runner.info["context"]
 
-    assert asyncio.run(scenario()) == 4096
+    assert run(scenario) == 4096
 
 
 @posix
-def test_a_hung_child_does_not_answer_pings_and_is_killed():
+def test_a_hung_child_does_not_answer_pings_and_is_killed(run):
     """Stopped by SIGSTOP: ping says False, stop ends it and the request in it, though SIGTERM cannot."""
 
     async def scenario():
@@ -238,10 +253,10 @@ def test_a_hung_child_does_not_answer_pings_and_is_killed():
             await runner.stop(patience=0.2)
             return answers, outcome(await asyncio.gather(waiting, return_exceptions=True)), runner.alive
 
-    assert asyncio.run(scenario()) == (False, ["RunnerDied"], False)
+    assert run(scenario) == (False, ["RunnerDied"], False)
 
 
-def test_a_child_is_stopped_by_the_end_of_its_input():
+def test_a_child_is_stopped_by_the_end_of_its_input(run):
     """stop without patience to spare still finds it gone by itself, exit code 0."""
 
     async def scenario():
@@ -249,15 +264,15 @@ def test_a_child_is_stopped_by_the_end_of_its_input():
             await runner.stop()
             return runner._process.returncode
 
-    assert asyncio.run(scenario()) == 0
+    assert run(scenario) == 0
 
 
 @posix
-def test_a_child_has_its_own_session():
+def test_a_child_has_its_own_session(run):
     """So a Ctrl-C on the daemon's terminal does not reach it."""
 
     async def scenario():
         async with running() as runner:
             return os.getsid(runner.pid) == runner.pid
 
-    assert asyncio.run(scenario()) is True
+    assert run(scenario) is True
