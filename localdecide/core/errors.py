@@ -1,31 +1,31 @@
 """Every error localdecide raises on purpose. They know nothing of HTTP.
 
-    LocaldecideError
-    ├── InvalidRequest          the caller's input is at fault; `loc` names the field
-    │   ├── MalformedBody       not JSON, duplicate key, NaN, not UTF-8
-    │   ├── InputTooLarge       a body, text or asset over its limit
-    │   ├── PromptTooLong       a prompt over the model's context (never truncated)
-    │   ├── UnsupportedInput    this model or server cannot take such input (images, box)
-    │   ├── UnsupportedEncoding a Content-Encoding or media type the server does not read
-    │   └── InvalidModelfile    a Modelfile line that cannot be read
-    ├── InvalidName             not a model name
-    ├── ModelNotFound           no such model here; `suggestion` may name the nearest
-    ├── Unauthorized            a key is required and missing or wrong
-    ├── Forbidden               Host or Origin is not allowed
-    ├── NotSupported            this model or build does not do that at all
-    ├── Busy                    the queue is full or the daemon is closing; `retry_after` seconds
-    ├── Cancelled               the client went away
-    ├── ModelFailed             the model, not the caller, is at fault
-    │   ├── BadModelFile        not a GGUF, truncated, unknown architecture
-    │   ├── DoesNotFit          more memory than the machine has; `needed`, `available` bytes
-    │   ├── RunnerDied          the child process ended or hung
-    │   └── NumericalError      NaN, infinity or a wrong width where a number belongs
-    └── StoreFailed             the disk or the place a model comes from is at fault
-        ├── StoreNotWritable
-        ├── DiskFull            `needed`, `available` bytes
-        ├── DigestMismatch      `expected`, `actual`, `source`
-        ├── SourceFailed        a registry, hub or URL answered badly; `source`
-        └── Offline             the network is needed and LOCALDECIDE_OFFLINE forbids it
+LocaldecideError
+├── InvalidRequest          the caller's input is at fault; `loc` names the field
+│   ├── MalformedBody       not JSON, duplicate key, NaN, not UTF-8
+│   ├── InputTooLarge       a body, text or asset over its limit
+│   ├── PromptTooLong       a prompt over the model's context (never truncated)
+│   ├── UnsupportedInput    this model or server cannot take such input (images, box)
+│   ├── UnsupportedEncoding a Content-Encoding or media type the server does not read
+│   └── InvalidModelfile    a Modelfile line that cannot be read
+├── InvalidName             not a model name
+├── ModelNotFound           no such model here; `suggestion` may name the nearest
+├── Unauthorized            a key is required and missing or wrong
+├── Forbidden               Host or Origin is not allowed
+├── NotSupported            this model or build does not do that at all
+├── Busy                    the queue is full or the daemon is closing; `retry_after` seconds
+├── Cancelled               the client went away
+├── ModelFailed             the model, not the caller, is at fault
+│   ├── BadModelFile        not a GGUF, truncated, unknown architecture
+│   ├── DoesNotFit          more memory than the machine has; `needed`, `available` bytes
+│   ├── RunnerDied          the child process ended or hung
+│   └── NumericalError      NaN, infinity or a wrong width where a number belongs
+└── StoreFailed             the disk or the place a model comes from is at fault
+    ├── StoreNotWritable
+    ├── DiskFull            `needed`, `available` bytes
+    ├── DigestMismatch      `expected`, `actual`, `source`
+    ├── SourceFailed        a registry, hub or URL answered badly; `source`
+    └── Offline             the network is needed and LOCALDECIDE_OFFLINE forbids it
 """
 
 from __future__ import annotations

@@ -76,5 +76,5 @@ def result_from_wire(wire: Mapping[str, Any]) -> Result:
 
 
 def _reading(raw: Mapping[str, Any]) -> Reading:
-    fields = {name: tuple(value) if isinstance(value, list) else value for name, value in raw.items()}
+    fields: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in raw.items()}
     return Reading(**fields)

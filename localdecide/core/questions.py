@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -109,7 +109,7 @@ def parse_question(raw: Any, loc: Loc) -> Question:
     kind = raw.get("type")
     if kind == "box":
         raise UnsupportedInput.at((*loc, "type"), "box questions are not supported; use choice, noul or score")
-    if kind not in _PARSERS:
+    if not isinstance(kind, str) or kind not in _PARSERS:
         raise InvalidRequest.at((*loc, "type"), "must be choice, noul or score")
     for key in raw:
         if key not in ("type", "instructions", "criteria"):
@@ -196,4 +196,8 @@ def _text(value: Any, loc: Loc, *, null: bool) -> Json:
     raise InvalidRequest.at(loc, f"must be {allowed}")
 
 
-_PARSERS = {"choice": _parse_choice, "noul": _parse_noul, "score": _parse_score}
+_PARSERS: dict[str, Callable[[Any, Json, Loc], Question]] = {
+    "choice": _parse_choice,
+    "noul": _parse_noul,
+    "score": _parse_score,
+}

@@ -49,11 +49,12 @@ class Context:
         parameters.type_k = parameters.type_v = shape.kv_type
         parameters.kv_unified = True
         parameters.no_perf = True
-        parameters.pooling_type = llama.LLAMA_POOLING_TYPE_NONE
-        parameters.embeddings = rows == "encoder"
+        if rows == "encoder":
+            parameters.embeddings = True
+            parameters.pooling_type = llama.LLAMA_POOLING_TYPE_NONE
         self._observer = RowObserver(width) if rows == "hidden" else None
         if self._observer is not None:
-            parameters.cb_eval = ctypes.cast(self._observer.callback, ctypes.c_void_p).value
+            parameters.cb_eval = self._observer.callback
         self.shape, self.rows, self._width = shape, rows, width
         self._handle = llama.llama_init_from_model(model, parameters)
         if not self._handle:

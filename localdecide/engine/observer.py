@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from localdecide.core.errors import NumericalError
 
 _NAME = b"result_norm"
-_CALLBACK = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p, ctypes.c_bool, ctypes.c_void_p)
+_CALLBACK = llama_cpp.ggml_backend_sched_eval_callback
 _folder = Path(os.environ.get("LLAMA_CPP_LIB_PATH") or Path(llama_cpp.__file__).parent / "lib")
 _ggml = load_shared_library("ggml-base", _folder)
 

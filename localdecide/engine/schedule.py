@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from localdecide.core.plan import Prompt
+from localdecide.core.plan import Labels, Prompt
 
 WAVE_TOKENS = 256
 MIN_SPINE = 4
@@ -137,10 +137,7 @@ def _first_read(prompts: Sequence[Prompt], members: list[int]) -> int:
 
 def first_read(prompt: Prompt) -> int:
     """The first position of a prompt that is read."""
-    positions = []
-    for read in prompt.reads:
-        positions += read.positions if hasattr(read, "positions") else [read.position]
-    return min(positions)
+    return min(read.position if isinstance(read, Labels) else min(read.positions) for read in prompt.reads)
 
 
 def _common(prompts: Sequence[Prompt], members: list[int], start: int) -> int:

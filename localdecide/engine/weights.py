@@ -19,7 +19,6 @@ _recent: list[str] = []
 _LEVELS = {1: logging.DEBUG, 2: logging.DEBUG, 3: logging.WARNING, 4: logging.ERROR, 5: logging.DEBUG}
 
 
-@llama.llama_log_callback
 def _log(level: int, text: bytes, _: Any) -> None:
     line = text.decode(errors="replace").rstrip()
     if line:
@@ -29,15 +28,16 @@ def _log(level: int, text: bytes, _: Any) -> None:
         logger.log(_LEVELS.get(level, logging.DEBUG), line)
 
 
+_log_callback = llama.llama_log_callback(_log)
+
+
 def start_backend() -> None:
     """Once per process, before anything else: llama.cpp's log becomes ours."""
-    llama.llama_log_set(_log, ctypes.c_void_p(0))
+    llama.llama_log_set(_log_callback, ctypes.c_void_p(0))
     llama.llama_backend_init()
 
 
-def open_model(
-    path: str, parameters: Mapping[str, Any], progress: Callable[[float], None] | None = None
-) -> Any:
+def open_model(path: str, parameters: Mapping[str, Any], progress: Callable[[float], None] | None = None) -> Any:
     """The `llama_model` of a GGUF. Raises BadModelFile with what is wrong with it.
 
     parameters: num_gpu (layers; all that fit by default), main_gpu, use_mmap.
@@ -50,17 +50,14 @@ def open_model(
     options.main_gpu = int(parameters.get("main_gpu", 0))
     use_mmap = bool(parameters.get("use_mmap", True))
     options.load_mode = llama.LLAMA_LOAD_MODE_MMAP if use_mmap else llama.LLAMA_LOAD_MODE_NONE
-    # A file whose tensors lie outside it is caught by check_file and by the loader; this also
-    # refuses weights that are not numbers, at the price of reading them, so only without mmap.
-    options.check_tensors = False
 
-    @llama.llama_progress_callback
     def report(fraction: float, _: Any) -> bool:
         if progress is not None:
             progress(fraction)
         return True
 
-    options.progress_callback = report
+    callback = llama.llama_progress_callback(report)
+    options.progress_callback = callback
     _recent.clear()
     model = llama.llama_model_load_from_file(path.encode(), options)
     if not model:
