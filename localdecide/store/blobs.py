@@ -10,7 +10,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
@@ -19,6 +19,13 @@ from localdecide.core.errors import DiskFull, InvalidRequest, StoreFailed, Store
 _DIGEST = re.compile(r"sha256[:-]([0-9a-f]{64})")
 _CHUNK = 1 << 20
 _FICLONE = 0x40049409  # linux/fs.h: share the extents of another file
+
+
+Claim = Callable[[str], None]
+
+
+def _no_claim(digest: str) -> None:
+    """For blobs that nobody could remove meanwhile."""
 
 
 class Blobs:
@@ -34,16 +41,17 @@ class Blobs:
     def has(self, digest: str) -> bool:
         return self.path(digest).is_file()
 
-    def add(self, data: bytes) -> tuple[str, int]:
-        """Store bytes; gives digest and size. Raises StoreNotWritable, DiskFull."""
+    def add(self, data: bytes, claim: Claim = _no_claim) -> tuple[str, int]:
+        """Store bytes; gives digest and size. `claim` hears the digest first. Raises StoreNotWritable, DiskFull."""
         digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
+        claim(digest)
         if not self.has(digest):
             with self.writing() as (file, place):
                 file.write(data)
                 place(digest)
         return digest, len(data)
 
-    def add_file(self, source: Path) -> tuple[str, int]:
+    def add_file(self, source: Path, claim: Claim = _no_claim) -> tuple[str, int]:
         """Store a file that stays where it is; gives digest and size.
 
         Shares the bytes with the original where the file system can: first a clone (independent of later
@@ -56,6 +64,7 @@ class Blobs:
         with source.open("rb") as file:
             digest = f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
             size = os.fstat(file.fileno()).st_size
+        claim(digest)
         target = self.path(digest)
         if target.is_file():
             return digest, size
@@ -69,6 +78,15 @@ class Blobs:
                 temporary.unlink(missing_ok=True)
             sync_folder(self.folder)
         return digest, size
+
+    def adopt(self, source: Path, digest: str) -> bool:
+        """Share a file of another store if its bytes have that digest; False if they have not or it is gone."""
+        try:
+            with source.open("rb") as file:
+                found = f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
+        except OSError:
+            return False
+        return found == digest and self.add_file(source)[0] == digest
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[tuple[IO[bytes], Placer]]:

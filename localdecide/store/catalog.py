@@ -193,7 +193,9 @@ class Catalog:
             if not names.is_valid(text):
                 raise InvalidName(f'{role} "{text}" is invalid', {"name": text})
         name = self.casing(names.parse(destination))
-        with self.locks.writing():
+        with self.locks.writing() as claim:
+            model = self.get(source)
+            claim(*model.manifest.digests)
             model = self.get(source)
             before = self.find(name)
             self.manifests.write(name, model.manifest)
@@ -223,13 +225,13 @@ class Catalog:
     def collect(self, candidates: set[str]) -> dict[str, int]:
         """Remove those of `candidates` that no manifest names; gives bytes by digest.
 
-        Removes nothing while any manifest cannot be read or a model is being written: it may name one of them.
+        Removes nothing while any manifest cannot be read: it may name one of them.
         """
-        with self.locks.removing() as allowed:
-            if not candidates or not allowed:
-                return {}
+        if not candidates:
+            return {}
+        with self.locks.removing() as claimed:
             try:
-                unused = candidates - self.used()
+                unused = candidates - claimed - self.used()
             except LocaldecideError:
                 return {}
             return {digest: self.blobs.remove(digest) for digest in sorted(unused)}

@@ -28,11 +28,12 @@ def create(catalog: Catalog, request: Mapping[str, Any], library: Library) -> Pr
         raise InvalidName("invalid model name", {"name": text})
     directory = _directory(request.get("directory"))
     modelfile = _modelfile(request)
-    draft = Draft(catalog)
     for warning in modelfile.warnings:
         yield {"status": f"warning: {warning}"}
-    with catalog.locks.writing():
+    with catalog.locks.writing() as claim:
+        draft = Draft(catalog, claim)
         for digest in _uploads(request):
+            claim(digest)
             path = resolve_file(catalog.blobs.path(digest))
             yield from draft.add_gguf(path)
         yield from build(draft, modelfile, directory, library)

@@ -9,32 +9,40 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from localdecide.core.errors import BadModelFile, InvalidRequest
+from localdecide.core.errors import BadModelFile, InvalidRequest, StoreFailed
 from localdecide.core.names import ModelName
 from localdecide.store import manifests as media
 from localdecide.store.catalog import Catalog, StoredModel
 from localdecide.store.facts import HeaderFacts, facts_from
 from localdecide.store.gguf_header import Header, read_header
+from localdecide.store.locks import Claims
 from localdecide.store.manifests import Layer, Manifest
 
 PROJECTOR_ARCHITECTURES = ("clip", "mmproj")
 
 
 class Draft:
-    """What the next manifest will hold. Nothing but blobs is written before `write`."""
+    """What the next manifest will hold. Nothing but blobs is written before `write`.
 
-    def __init__(self, catalog: Catalog) -> None:
+    claim: the writer's claims, which must outlive `write`.
+    """
+
+    def __init__(self, catalog: Catalog, claim: Claims) -> None:
         self.catalog = catalog
+        self.claim = claim
         self.files: list[Layer] = []
         self.texts: dict[str, list[str]] = {}
         self.parameters: dict[str, Any] = {}
         self.decision: dict[str, Any] = {}
         self.facts: HeaderFacts | None = None
         self.config: dict[str, Any] = {}
-        self._replaced: set[str] = set()
+        self.replaced: set[str] = set()
 
     def inherit(self, model: StoredModel) -> None:
-        """Start from everything that an installed model is."""
+        """Start from everything that an installed model is. Raises StoreFailed if it was removed meanwhile."""
+        self.claim(*model.manifest.digests)
+        if missing := [digest for digest in sorted(model.manifest.digests) if not self.catalog.blobs.has(digest)]:
+            raise StoreFailed(f"{model.name}: {missing[0][:19]} is missing; pull or create it again")
         texts = (media.TEMPLATE, media.SYSTEM, media.PROMPT)
         self.files = [layer for layer in model.manifest.layers if layer.media_type not in _REBUILT]
         self.texts = {kind: [text] for kind in texts if (text := model.text(kind))}
@@ -45,15 +53,34 @@ class Draft:
         self.config = dict(model.config)
         self.facts = model.facts
 
-    def add_gguf(self, path: Path, origin: str | None = None) -> Iterator[dict[str, Any]]:
+    def add_gguf(self, path: Path) -> Iterator[dict[str, Any]]:
         """Add a GGUF as the model, or as a projector if that is what it is. Raises BadModelFile, StoreFailed."""
         yield {"status": "parsing GGUF"}
-        header = read_header(path)
-        kind = self.kind_of(header)
+        kind = self.kind_of(read_header(path))
         known = self.catalog.blobs.all()
-        digest, size = self.catalog.blobs.add_file(path)
-        self.files.append(Layer(kind, digest, size, {"origin": origin} if origin else {}))
+        digest, size = self.catalog.blobs.add_file(path, self.claim)
+        self.files.append(Layer(kind, digest, size))
         yield layer_status(digest, digest in known)
+
+    def add_blob(self, digest: str, size: int) -> Iterator[dict[str, Any]]:
+        """Add a GGUF that is a blob already. Raises BadModelFile."""
+        yield {"status": "parsing GGUF"}
+        self.files.append(Layer(self.kind_of(read_header(self.catalog.blobs.path(digest))), digest, size))
+
+    def take_over(self, manifest: Manifest) -> None:
+        """Start from a manifest whose blobs are all here. Raises BadModelFile, StoreFailed."""
+        blobs = self.catalog.blobs
+        self.files = [layer for layer in manifest.layers if layer.media_type not in _REBUILT]
+        for layer in manifest.layers:
+            if layer.media_type in (media.TEMPLATE, media.SYSTEM, media.PROMPT, media.LICENSE):
+                self.texts.setdefault(layer.media_type, []).append(_text(blobs.path(layer.digest)))
+        if params := manifest.first(media.PARAMS):
+            self.parameters = _object(_text(blobs.path(params.digest)))
+        if decision := manifest.first(media.DECISION):
+            self.decision = _object(_text(blobs.path(decision.digest)))
+        self.config = _object(_text(blobs.path(manifest.config.digest)))
+        if model := manifest.first(media.MODEL):
+            self.facts = facts_from(read_header(blobs.path(model.digest)))
 
     def kind_of(self, header: Header) -> str:
         """The media type of a GGUF; remembers the facts of the model. Raises BadModelFile for a second model."""
@@ -71,31 +98,31 @@ class Draft:
     def add_file(self, media_type: str, path: Path) -> Iterator[dict[str, Any]]:
         """Add any other file as it is, in place of an earlier one of its kind."""
         known = self.catalog.blobs.all()
-        digest, size = self.catalog.blobs.add_file(path)
+        digest, size = self.catalog.blobs.add_file(path, self.claim)
         self.files = [layer for layer in self.files if layer.media_type != media_type]
         self.files.append(Layer(media_type, digest, size))
         yield layer_status(digest, digest in known)
 
     def write(self, name: ModelName) -> Iterator[dict[str, Any]]:
-        """Write the small layers and the manifest. The caller holds the writer's lock; see `written`."""
+        """Write the small layers and the manifest. `written` comes after it, once the claims have ended."""
         if self.facts is None:
             raise InvalidRequest.at(("from",), "names no model weights")
         before = self.catalog.find(name)
         layers = list(self.files)
         known = self.catalog.blobs.all()
         for media_type, data in self._small():
-            digest, size = self.catalog.blobs.add(data)
+            digest, size = self.catalog.blobs.add(data, self.claim)
             layers.append(Layer(media_type, digest, size))
             yield layer_status(digest, digest in known)
-        digest, size = self.catalog.blobs.add(self._config(layers))
+        digest, size = self.catalog.blobs.add(self._config(layers), self.claim)
         manifest = Manifest(Layer(media.CONFIG, digest, size), tuple(layers))
         yield {"status": "writing manifest"}
         self.catalog.manifests.write(self.catalog.casing(name), manifest)
-        self._replaced = before.manifest.digests - manifest.digests if before else set()
+        self.replaced = before.manifest.digests - manifest.digests if before else set()
 
     def written(self) -> Iterator[dict[str, Any]]:
-        """Once the writer's lock is given back: remove what only the replaced model used."""
-        if self.catalog.collect(self._replaced):
+        """Remove what only the replaced model used."""
+        if self.catalog.collect(self.replaced):
             yield {"status": "removing unused layers"}
         yield {"status": "success"}
 
@@ -133,6 +160,18 @@ _REBUILT = (media.TEMPLATE, media.SYSTEM, media.PROMPT, media.LICENSE, media.PAR
 
 def layer_status(digest: str, existing: bool) -> dict[str, Any]:
     return {"status": f"{'using existing' if existing else 'creating new'} layer {digest}"}
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace")
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise StoreFailed(f"a layer of the model is not JSON: {error}") from None
+    return value if isinstance(value, dict) else {}
 
 
 def _json(value: Mapping[str, Any]) -> bytes:

@@ -104,8 +104,8 @@ class Library:
 
 def materialise(catalog: Catalog, name: ModelName, entry: LibraryEntry, path: Path) -> StoredModel:
     """Install a library model from a GGUF on this machine. Raises BadModelFile, StoreFailed."""
-    draft = Draft(catalog)
-    with catalog.locks.writing():
+    with catalog.locks.writing() as claim:
+        draft = Draft(catalog, claim)
         for _ in draft.add_gguf(path):
             pass
         apply(draft, entry.modelfile)

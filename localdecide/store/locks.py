@@ -1,7 +1,7 @@
 """Locks between processes that share a store.
 
-Who writes a model holds a writer's lock from before it looks at the first blob until its manifest is written.
-Who removes blobs does so only while nobody writes: a blob without a manifest may be about to get one.
+Who writes a model claims each blob before looking whether it is there, and holds the claim until the manifest is
+written. Who removes blobs leaves alone what is claimed: a blob without a manifest may be about to get one.
 """
 
 from __future__ import annotations
@@ -16,6 +16,18 @@ from filelock import FileLock, Timeout
 from localdecide.store.blobs import disk_errors, hex_of
 
 
+class Claims:
+    """The digests that one writer counts on, in a file that removers read."""
+
+    def __init__(self, path: Path, gate: FileLock) -> None:
+        self._path, self._gate = path, gate
+
+    def __call__(self, *digests: str) -> None:
+        """From now on these blobs are not removed."""
+        with self._gate, disk_errors(self._path.parent), self._path.open("a") as file:
+            file.write("".join(f"{digest}\n" for digest in digests))
+
+
 class Locks:
     """The lock files of one store. A lock ends with its process, however that ends."""
 
@@ -23,23 +35,32 @@ class Locks:
         self.folder = root / "locks"
 
     @contextlib.contextmanager
-    def writing(self) -> Iterator[None]:
-        """Hold back removals until the block ends. Any number may write. Raises StoreNotWritable."""
+    def writing(self) -> Iterator[Claims]:
+        """Claims that last until the block ends. Any number may write. Raises StoreNotWritable."""
         path = self.folder / f"writer-{os.getpid()}-{os.urandom(4).hex()}"
-        mine = self._lock(path)
-        with self._lock(self.folder / "gate"):
+        mine = self._lock(path.with_suffix(".lock"))
+        gate = self._lock(self.folder / "gate")
+        with gate:
             mine.acquire()
         try:
-            yield
+            yield Claims(path, gate)
         finally:
-            mine.release()
             path.unlink(missing_ok=True)
+            path.with_suffix(".lock").unlink(missing_ok=True)
+            mine.release()
 
     @contextlib.contextmanager
-    def removing(self) -> Iterator[bool]:
-        """Whether blobs may be removed now; nobody starts to write before the block ends."""
+    def removing(self) -> Iterator[set[str]]:
+        """The digests that are claimed now; no other is claimed before the block ends. Raises StoreNotWritable."""
         with self._lock(self.folder / "gate"):
-            yield not any(self._held(path) for path in self.folder.glob("writer-*"))
+            claimed: set[str] = set()
+            for path in self.folder.glob("writer-*.lock"):
+                if self._held(path):
+                    with contextlib.suppress(FileNotFoundError):
+                        claimed.update(path.with_suffix("").read_text().split())
+                else:
+                    path.with_suffix("").unlink(missing_ok=True)
+            yield claimed
 
     @contextlib.contextmanager
     def blob(self, digest: str, timeout: float = -1) -> Iterator[bool]:

@@ -140,7 +140,11 @@ class Manifests:
 
     def write(self, name: ModelName, manifest: Manifest) -> None:
         """Raises StoreNotWritable, DiskFull."""
-        write_atomically(self.path(name), manifest.to_bytes())
+        self.write_bytes(name, manifest.to_bytes())
+
+    def write_bytes(self, name: ModelName, data: bytes) -> None:
+        """The bytes of a manifest as they are. Raises StoreNotWritable, DiskFull."""
+        write_atomically(self.path(name), data)
 
     def remove(self, name: ModelName) -> None:
         """Delete the file and the folders it leaves empty. Raises StoreNotWritable."""

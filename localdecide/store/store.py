@@ -28,7 +28,7 @@ class Store:
     def __init__(self, root: Path | str | None = None, library: Path | str | None = None) -> None:
         self.root = Path(root) if root is not None else paths.models()
         self.catalog = Catalog(self.root)
-        self._library = Library(Path(library) if library is not None else paths.library())
+        self.known = Library(Path(library) if library is not None else paths.library())
 
     def list(self) -> Sequence[StoredModel]:
         """Installed models, most recently modified first. A manifest that cannot be read is left out."""
@@ -48,7 +48,7 @@ class Store:
         None), `library` (True if `pull` can get it) and `install` (what to type for a missing package);
         BadModelFile; StoreNotWritable; DiskFull.
         """
-        return self._library.resolve(name, self.catalog)
+        return self.known.resolve(name, self.catalog)
 
     def create(self, request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """Progress of `/api/create`: `{"status": ...}`, ending in `{"status": "success"}`.
@@ -57,7 +57,7 @@ class Store:
         or `modelfile` (text) with `directory` (absolute; what relative paths in it are relative to).
         Raises InvalidName, InvalidModelfile, InvalidRequest, ModelNotFound, BadModelFile, StoreFailed.
         """
-        return create(self.catalog, request, self._library)
+        return create(self.catalog, request, self.known)
 
     def copy(self, source: str, destination: str) -> None:
         """Give a model a second name. Raises InvalidName, ModelNotFound, StoreNotWritable."""
@@ -73,4 +73,4 @@ class Store:
 
     def library(self) -> Sequence[LibraryEntry]:
         """Every model the library knows, by name, installed or not."""
-        return self._library.entries()
+        return self.known.entries()

@@ -1,1 +1,1 @@
-"""Where models come from, one file a place, one small protocol."""
+"""Where models come from. Each file is one kind of place; `choose` finds the right one for a reference."""

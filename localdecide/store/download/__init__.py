@@ -1,0 +1,1 @@
+"""Bytes from elsewhere into blobs: resumable, checked, shared between processes."""
