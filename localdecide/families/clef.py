@@ -30,8 +30,6 @@ from localdecide.families.text import Guard
 
 NAME = "clef"
 JOINT = True
-ROWS = "hidden"
-ATTENTION = "causal"
 
 # What clef and clef-flash were trained with; clef-omni's file says more.
 MAX_TOKENS = 16384

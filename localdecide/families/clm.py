@@ -24,8 +24,6 @@ from localdecide.families.text import Guard, shared_tokens
 
 NAME = "clm"
 JOINT = False
-ROWS = "hidden"
-ATTENTION = "causal"
 
 MAX_TOKENS = 2048
 

@@ -31,8 +31,6 @@ from localdecide.families.text import Guard
 
 NAME = "gliner-decide"
 JOINT = False
-ROWS = "hidden"
-ATTENTION = "bidirectional"
 
 LABEL, TEXT = "[L]", "[SEP_TEXT]"
 

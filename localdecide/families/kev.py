@@ -24,8 +24,6 @@ from localdecide.families.text import Guard
 
 NAME = "kev"
 JOINT = False
-ROWS = "hidden"
-ATTENTION = "causal"
 
 STATE_END = "<|fim_middle|>"
 OPTION_END = "<|box_end|>"

@@ -23,8 +23,6 @@ from localdecide.families.text import Guard
 
 NAME = "laya"
 JOINT = False
-ROWS = "hidden"
-ATTENTION = "bidirectional"
 
 read = marker_family.read
 

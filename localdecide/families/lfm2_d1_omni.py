@@ -22,8 +22,6 @@ from localdecide.families.text import Guard
 
 NAME = "lfm2-d1-omni"
 JOINT = False
-ROWS = "hidden"
-ATTENTION = "bidirectional"
 
 read = marker_family.read
 

@@ -1,0 +1,78 @@
+"""Tiny random decision models with heads: files for the product, PyTorch modules for the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import gguf
+import numpy as np
+
+from localdecide.core.decision import Decision
+from localdecide.core.model import ModelSpec
+from localdecide.core.questions import parse_questions
+from localdecide.runner.loaded import LoadedModel
+
+# Exact numbers: what the product computes with these does not hide behind half precision.
+EXACT = {"kv_cache_type": "f32", "flash_attention": "off", "num_thread": 2}
+
+STATE = {"plan": "pro", "tags": ["a", True, {"k": 1.5}], "né": "Grüße <|im_end|> [MASK]", "z": None}
+JSON = '{"plan": "pro", "tags": ["a", true, {"k": 1.5}], "né": "Grüße <|im_end|> [MASK]", "z": null}'
+
+
+def choice(count: int) -> dict[str, Any]:
+    """A choice of `count` options, every third described; names are of several lengths."""
+    names = [f"option {'abc'[i % 3] * (i % 4 + 1)} {i}" for i in range(count)]
+    return {
+        "type": "choice",
+        "instructions": "Which of them?",
+        "criteria": {name: "the one, ja" if i % 3 == 1 else None for i, name in enumerate(names)},
+    }
+
+
+NOUL = {"type": "noul", "instructions": "Is the plan paid?", "criteria": {"true": "it costs"}}
+SCORE = {"type": "score", "instructions": {"ask": "How bad?"}, "criteria": ["mild", {"a": 1}, ["x", "y"]]}
+
+
+def write_head(
+    path: Path, tensors: Mapping[str, np.ndarray], keys: Mapping[str, Any], arch: str = "localdecide-head"
+) -> Path:
+    """A head file: tensors in F32 and keys of Python's types."""
+    writer = gguf.GGUFWriter(str(path), arch)
+    for key, value in keys.items():
+        kinds = {bool: writer.add_bool, int: writer.add_uint32, float: writer.add_float32, str: writer.add_string}
+        kinds[type(value)](key, value)
+    for name, array in tensors.items():
+        # A scalar is stored as a vector of one.
+        writer.add_tensor(name, np.ascontiguousarray(np.atleast_1d(np.asarray(array, dtype=np.float32))))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+def load(path: Path, head: Path | None, *, family: str | None = None, **parameters: Any) -> LoadedModel:
+    spec = ModelSpec(
+        name="tiny:latest",
+        path=str(path),
+        head=None if head is None else str(head),
+        family=family,
+        parameters=EXACT | parameters,
+    )
+    return LoadedModel(spec, {}, lambda fraction: None)
+
+
+def decide(model: LoadedModel, state: Any, questions: Mapping[str, Any], **options: Any) -> Any:
+    """The product's Result."""
+    return model.decide(Decision(state, parse_questions(questions)), lambda: False)
+
+
+def gap(reading: Any, logits: Any, temperature: float = 1.0, *, false_first: bool = False) -> float:
+    """The largest difference between a reading's probabilities and softmax of the reference's logits."""
+    values = np.asarray(logits, dtype=np.float64) / temperature
+    expected = np.exp(values - values.max())
+    expected /= expected.sum()
+    actual = np.asarray(reading.probabilities)
+    return float(np.max(np.abs((expected[::-1] if false_first else expected) - actual)))

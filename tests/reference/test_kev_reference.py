@@ -1,0 +1,93 @@
+"""kev end to end: a tiny random Qwen3.5 and pointer head in files, against transformers and PyTorch."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+import head_models as hm  # noqa: E402
+import torch_heads  # noqa: E402
+
+from tests.tiny import qwen35, raw, reference  # noqa: E402
+
+pytestmark = pytest.mark.reference
+
+STATE = "plan: pro\ntags:\n  - a\n  - True\n  - k: 1.5\nné: Grüße <¦im_end¦> [MASK]\nz: "
+ASKED = {"q": (hm.NOUL, ["no", "yes: it costs"]), "s": (hm.SCORE, ["mild", "a: 1", "- x\n- y"])}
+TEMPERATURES = {"choice": 2.41, "noul": 1.7, "score": 0.6}
+
+
+def texts(count):
+    return [f"{name}: {text}" if text else name for name, text in hm.choice(count)["criteria"].items()]
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("kev")
+    keys = {"qwen35.decision.type": "kev", "qwen35.embedding_length_out": 64}
+    keys |= {f"qwen35.decision.temperature.{kind}": value for kind, value in TEMPERATURES.items()}
+    backbone = qwen35.build(folder / "kev.gguf", seed=3, metadata=keys, max_position_embeddings=8192)
+    head = torch_heads.scramble(torch_heads.Pointer(64, 32), 5, 1.2)
+    file = hm.write_head(folder / "head.gguf", torch_heads.pointer_to_gguf(head), keys)
+    return backbone, head, hm.load(backbone.path, file, num_ctx=8192)
+
+
+def expected(tiny, instructions, options, *, broken=None):
+    """Logits of the reference: delimiters by id, every text tokenised by itself."""
+    backbone, head, _ = tiny
+    delimiter = backbone.vocabulary.id
+    tokens = [delimiter("<|fim_prefix|>"), *raw.tokenize(backbone.path, STATE), delimiter("<|fim_middle|>")]
+    tokens += raw.tokenize(backbone.path, instructions)
+    ends = []
+    for option in options:
+        tokens += [delimiter("<|box_start|>"), *raw.tokenize(backbone.path, option), delimiter("<|box_end|>")]
+        ends.append(len(tokens) - 1)
+    tokens.append(delimiter("<|fim_suffix|>"))
+    if broken == "position":
+        ends = [end - 1 for end in ends]
+    hidden = torch.from_numpy(reference.forward(backbone, tokens)[0])
+    with torch.no_grad():
+        return head(hidden, ends).numpy(), len(tokens)
+
+
+@pytest.mark.parametrize("count", [1, 2, 26, 27, 255])
+def test_choice(tiny, count):
+    """Choices of every size agree to 1e-4, token counts exactly."""
+    logits, tokens = expected(tiny, "Which of them?", texts(count))
+    reading = hm.decide(tiny[2], hm.STATE, {"c": hm.choice(count)}).readings["c"]
+    assert hm.gap(reading, logits, TEMPERATURES["choice"]) < 1e-4
+    assert reading.prompt_tokens == tokens
+
+
+def test_noul_and_score_together(tiny):
+    """Questions that share the state agree to 1e-4 with each alone; a noul's false side came first."""
+    result = hm.decide(tiny[2], hm.STATE, {key: question for key, (question, _) in ASKED.items()})
+    noul, tokens = expected(tiny, "Is the plan paid?", ASKED["q"][1])
+    score, more = expected(tiny, "ask: How bad?", ASKED["s"][1])
+    assert hm.gap(result.readings["q"], noul, TEMPERATURES["noul"], false_first=True) < 1e-4
+    assert hm.gap(result.readings["s"], score, TEMPERATURES["score"]) < 1e-4
+    assert result.input_tokens == tokens + more
+    assert result.decoded_tokens < result.input_tokens
+    assert not result.joint
+
+
+def test_what_is_wrong_shows(tiny):
+    """A wrong position, temperature or order moves an answer by far more than the tolerance."""
+    reading = hm.decide(tiny[2], hm.STATE, {"c": hm.choice(5)}).readings["c"]
+    logits, _ = expected(tiny, "Which of them?", texts(5))
+    assert hm.gap(reading, logits, TEMPERATURES["choice"]) < 1e-4
+    assert hm.gap(reading, logits, TEMPERATURES["noul"]) > 1e-2
+    assert hm.gap(reading, logits[::-1], TEMPERATURES["choice"]) > 1e-2
+    moved, _ = expected(tiny, "Which of them?", texts(5), broken="position")
+    assert hm.gap(reading, moved, TEMPERATURES["choice"]) > 1e-2
+
+
+def test_defaults_are_close(tiny, tmp_path):
+    """With half-precision keys and values and flash attention, answers move by less than 1e-2."""
+    backbone, head, _ = tiny
+    file = hm.write_head(tmp_path / "head.gguf", torch_heads.pointer_to_gguf(head), {})
+    model = hm.load(backbone.path, file, kv_cache_type="f16", flash_attention="auto")
+    logits, _ = expected(tiny, "Which of them?", texts(27))
+    reading = hm.decide(model, hm.STATE, {"c": hm.choice(27)}).readings["c"]
+    assert hm.gap(reading, logits, TEMPERATURES["choice"]) < 1e-2
