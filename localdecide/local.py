@@ -8,9 +8,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from localdecide.core import frames, names
 from localdecide.core.decision import Decision, Result
@@ -28,6 +29,9 @@ from localdecide.service import LoadedModel, ModelCard
 from localdecide.settings import Settings
 from localdecide.store.catalog import StoredModel
 from localdecide.store.store import Store
+
+if TYPE_CHECKING:
+    from localdecide.store.depot import Depot
 
 T = TypeVar("T")
 
@@ -157,24 +161,26 @@ class LocalService:
 
     def create(self, request: Mapping[str, Any]) -> AsyncIterator[dict[str, Any]]:
         """See `DecisionService.create`. A model that is loaded in an older form is unloaded."""
-        return self._changing(request, self.store.create)
+        return self._changing(request, lambda stop: self.store.create(request))
 
     def pull(self, request: Mapping[str, Any]) -> AsyncIterator[dict[str, Any]]:
         """See `DecisionService.pull`. A model that is loaded in an older form is unloaded."""
-        return self._changing(request, self._pull)
+        return self._changing(request, lambda stop: self._depot.pull(request, stop))
 
-    def _pull(self, request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        yield {"status": "pulling manifest"}
-        self.store.resolve(str(request.get("model") or request.get("name") or ""))
-        yield {"status": "success"}
+    @functools.cached_property
+    def _depot(self) -> Depot:
+        # Imported when a model is first pulled: it brings the libraries of every source.
+        from localdecide.store.depot import Depot
+
+        return Depot(self.store, offline=self.settings.offline)
 
     async def _changing(
-        self, request: Mapping[str, Any], change: Callable[[Mapping[str, Any]], Iterator[dict[str, Any]]]
+        self, request: Mapping[str, Any], change: Callable[[threading.Event], Iterator[dict[str, Any]]]
     ) -> AsyncIterator[dict[str, Any]]:
-        async with contextlib.aclosing(stream(functools.partial(change, request))) as progress:
+        async with contextlib.aclosing(stream(change)) as progress:
             async for status in progress:
                 yield status
-        await self._unload_changed(str(request.get("model") or request.get("name") or ""))
+        await self._unload_changed(str(request.get("as") or request.get("model") or request.get("name") or ""))
 
     async def copy(self, source: str, destination: str) -> None:
         await self._prepare(source)

@@ -11,16 +11,16 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-async def stream(make: Callable[[], Iterator[T]]) -> AsyncGenerator[T, None]:
-    """The items of `make()`, which runs from start to end on one thread of its own.
+async def stream(make: Callable[[threading.Event], Iterator[T]]) -> AsyncGenerator[T, None]:
+    """The items of `make(stop)`, which runs from start to end on one thread of its own.
 
     One thread, because a generator may hold locks that belong to a thread; its own, because work of
-    minutes must not use up the pool. Errors are raised here. When the caller leaves, the work ends at
-    its next item and its generator is closed.
+    minutes must not use up the pool. Errors are raised here. When the caller leaves, `stop` is set; the
+    work ends at its next item at the latest, and its generator is closed.
     """
     loop = asyncio.get_running_loop()
     items: asyncio.Queue[tuple[T] | BaseException | None] = asyncio.Queue()
-    left = threading.Event()
+    stop = threading.Event()
 
     def tell(item: tuple[T] | BaseException | None) -> None:
         with contextlib.suppress(RuntimeError):  # the loop has closed, nobody listens
@@ -28,12 +28,12 @@ async def stream(make: Callable[[], Iterator[T]]) -> AsyncGenerator[T, None]:
 
     def work() -> None:
         try:
-            iterator = make()
+            iterator = make(stop)
             with contextlib.ExitStack() as stack:
                 if close := getattr(iterator, "close", None):
                     stack.callback(close)
                 for item in iterator:
-                    if left.is_set():
+                    if stop.is_set():
                         return
                     tell((item,))
             tell(None)
@@ -47,4 +47,4 @@ async def stream(make: Callable[[], Iterator[T]]) -> AsyncGenerator[T, None]:
                 raise item
             yield item[0]
     finally:
-        left.set()
+        stop.set()

@@ -353,6 +353,18 @@ def test_create_copy_show_and_list(tmp_path, weights):
     assert isinstance(bad, InvalidRequest)
 
 
+def test_pull_brings_a_model_in(tmp_path, weights):
+    """Ollama's progress, then the model answers; what is nowhere raises."""
+
+    async def scenario():
+        async with serving(tmp_path, weights, (), offline="1") as service:
+            request = {"model": str(weights), "as": "pulled"}
+            statuses = [line["status"] async for line in service.pull(request)]
+            return statuses[0], statuses[-1], (await service.decide("pulled", decision())).model
+
+    assert play(scenario) == ("pulling manifest", "success", "pulled:latest")
+
+
 def test_a_score_names_its_model(tmp_path, weights):
     """The runner's answer with the served name."""
 
@@ -420,6 +432,7 @@ def test_close_ends_a_runner_that_hangs_before_its_grace(tmp_path, weights, impa
 
 def test_the_daemon_imports_neither_numpy_nor_llama_cpp():
     """Its memory is for requests; models live in children."""
-    code = "import sys, localdecide.local; print(sorted({'numpy', 'llama_cpp', 'torch'} & set(sys.modules)))"
+    heavy = "{'numpy', 'llama_cpp', 'torch'}"
+    code = f"import sys, localdecide.local, localdecide.store.depot; print(sorted({heavy} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path.cwd())
     assert done.stdout.strip() == "[]"
