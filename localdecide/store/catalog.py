@@ -31,7 +31,7 @@ class StoredModel:
     """One installed model.
 
     digest: sha256 hex of the manifest. size: bytes of all its blobs. modified: RFC 3339.
-    config: the config blob. decision: our decision layer (family, readouts, ...).
+    config: the config blob. decision: our decision layer (family, readouts, ...). raw: the manifest's bytes.
     """
 
     name: ModelName
@@ -40,6 +40,7 @@ class StoredModel:
     manifest: Manifest
     config: Mapping[str, Any]
     decision: Mapping[str, Any]
+    raw: bytes = field(repr=False)
     blobs: Blobs = field(repr=False)
 
     @property
@@ -264,6 +265,7 @@ class Catalog:
             manifest=manifest,
             config=self._json(manifest.config.digest),
             decision=self._json(decision.digest) if decision else {},
+            raw=written.data,
             blobs=self.blobs,
         )
 

@@ -8,9 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from localdecide.store import bundle, upkeep
 from localdecide.store import pull as pulling
+from localdecide.store import push as pushing
+from localdecide.store import verify as verifying
 from localdecide.store.catalog import StoredModel
 from localdecide.store.download.net import Net, Patience
+from localdecide.store.library import LibraryEntry
 from localdecide.store.sources import ollama_store
 from localdecide.store.sources.base import Context
 from localdecide.store.store import Store
@@ -39,6 +43,53 @@ class Depot:
     def pull(self, request: Mapping[str, Any], stop: threading.Event) -> Progress:
         """`/api/pull`: see `store.pull`."""
         return pulling.pull(self.context(insecure=bool(request.get("insecure"))), request, stop)
+
+    def push(self, request: Mapping[str, Any], stop: threading.Event) -> Progress:
+        """`/api/push`: see `store.push`."""
+        return pushing.push(self.context(insecure=bool(request.get("insecure"))), request, stop)
+
+    def export(self, request: Mapping[str, Any], stop: threading.Event) -> Progress:
+        """`/api/export`: see `store.bundle.export`."""
+        return bundle.export(self.context(), request, stop)
+
+    def import_(self, request: Mapping[str, Any], stop: threading.Event) -> Progress:
+        """`/api/import`: see `store.bundle.import_`."""
+        return bundle.import_(self.context(), request, stop)
+
+    def verify(self, request: Mapping[str, Any], stop: threading.Event) -> Progress:
+        """`/api/verify`: see `store.verify`."""
+        return verifying.verify(self.context(insecure=bool(request.get("insecure"))), request, stop)
+
+    def prune(self, request: Mapping[str, Any], stop: threading.Event) -> Progress:
+        """`/api/prune`: see `store.upkeep.prune`."""
+        return upkeep.prune(self.store.catalog, request)
+
+    def du(self) -> dict[str, Any]:
+        """`/api/du`: see `store.upkeep.du`."""
+        return upkeep.du(self.store.catalog)
+
+    def search(self, words: str) -> list[dict[str, Any]]:
+        """Library entries that hold every word in name, description, family, licence or tags; all for no word."""
+        found = []
+        for entry in self.store.library():
+            text = " ".join((entry.name, entry.description, entry.family, entry.license, *entry.tags)).lower()
+            if all(word in text for word in words.lower().split()):
+                found.append(self._found(entry))
+        return found
+
+    def _found(self, entry: LibraryEntry) -> dict[str, Any]:
+        tags = [
+            {"name": f"{entry.name}:{tag}", "source": source, "size": size or None}
+            for tag, (source, size) in entry.tags.items()
+        ]
+        return {
+            "name": entry.name,
+            "description": entry.description,
+            "family": entry.family,
+            "license": entry.license,
+            "tags": tags,
+            "installed": [tag["name"] for tag in tags if self.store.find(str(tag["name"]))],
+        }
 
     def ollama_models(self) -> Sequence[StoredModel]:
         """Models of Ollama's own store that `pull` would adopt."""

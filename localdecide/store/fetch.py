@@ -87,9 +87,8 @@ class Fetch:
     def _download(self, part: Part, found: dict[int, tuple[str, int]], index: int) -> Iterator[dict[str, Any]]:
         blobs, locks = self.context.catalog.blobs, self.context.catalog.locks
         key = key_of(part)
-        lock_name = part.digest or f"sha256:{hashlib.sha256(key.encode()).hexdigest()}"
         while True:
-            with locks.blob(lock_name, timeout=0.25) as mine:
+            with locks.partial(key, timeout=0.25) as mine:
                 if mine:
                     if part.digest and blobs.has(part.digest):  # another process has got it meanwhile
                         size = blobs.path(part.digest).stat().st_size

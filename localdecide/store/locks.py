@@ -13,7 +13,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from localdecide.store.blobs import disk_errors, hex_of
+from localdecide.store.blobs import disk_errors
 
 
 class Claims:
@@ -63,9 +63,9 @@ class Locks:
             yield claimed
 
     @contextlib.contextmanager
-    def blob(self, digest: str, timeout: float = -1) -> Iterator[bool]:
-        """The one place that may fetch a blob. False if another had it for `timeout` seconds (-1: wait for ever)."""
-        lock = self._lock(self.folder / f"blob-{hex_of(digest)}")
+    def partial(self, key: str, timeout: float = -1) -> Iterator[bool]:
+        """The right to work on one partial. False if another had it for `timeout` seconds (-1: wait for ever)."""
+        lock = self._lock(self.folder / f"partial-{key}")
         try:
             lock.acquire(timeout=timeout)
         except Timeout:
