@@ -66,7 +66,9 @@ class LocalService:
         return memory.usable(self.settings.memory, machine.read(), resident)
 
     def _runner(self, spec: ModelSpec) -> Runner:
-        options = {"cache_bytes": self._cache, "share_decodes": self.settings.share_decodes}
+        options: dict[str, Any] = {"cache_bytes": self._cache, "share_decodes": self.settings.share_decodes}
+        if self.settings.fast_weights == "auto":
+            options |= {"derived": str(self.store.root / "derived"), "memory": self._budget(0)}
         return self._make_runner(spec, options, load_timeout=self.settings.load_timeout.seconds)
 
     # Decisions.
@@ -166,6 +168,25 @@ class LocalService:
     def pull(self, request: Mapping[str, Any]) -> AsyncIterator[dict[str, Any]]:
         """See `DecisionService.pull`. A model that is loaded in an older form is unloaded."""
         return self._changing(request, lambda stop: self._depot.pull(request, stop))
+
+    def job(self, kind: str, request: Mapping[str, Any]) -> AsyncIterator[dict[str, Any]]:
+        """See `DecisionService.job`. A model that is loaded in an older form is unloaded."""
+        return self._changing(request, lambda stop: self._depot.job(kind, request, stop))
+
+    async def look(self, kind: str, request: Mapping[str, Any]) -> dict[str, Any]:
+        """See `DecisionService.look`."""
+        return await asyncio.to_thread(lambda: self._depot.look(kind, request))
+
+    async def has_blob(self, digest: str) -> bool:
+        return await asyncio.to_thread(self.store.catalog.blobs.has, digest)
+
+    async def add_blob(self, digest: str, chunks: AsyncIterator[bytes]) -> None:
+        """See `DecisionService.add_blob`."""
+        upload = await asyncio.to_thread(self.store.catalog.blobs.upload, digest)
+        with upload:
+            async for chunk in chunks:
+                await asyncio.to_thread(upload.write, chunk)
+            await asyncio.to_thread(upload.finish)
 
     @functools.cached_property
     def _depot(self) -> Depot:

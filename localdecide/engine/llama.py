@@ -18,6 +18,7 @@ from localdecide.core.errors import Cancelled, ModelFailed, PromptTooLong
 from localdecide.core.plan import Hidden, Labels, Limits, Plan, Prompt, Row, Rows
 from localdecide.engine import tuning
 from localdecide.engine.context import Context, Shape
+from localdecide.engine.fast_weights import Choice, describe
 from localdecide.engine.schedule import Group, Spine, Wave, first_read, schedule
 from localdecide.engine.state_cache import StateCache
 from localdecide.engine.vocabulary import LlamaVocabulary
@@ -34,17 +35,21 @@ _KV_TYPES = {"f16": llama.GGML_TYPE_F16, "f32": llama.GGML_TYPE_F32}
 
 
 class LlamaEngine:
-    """See `engine.base.Engine`. parameters: PARAMETER values; cache_bytes: budget of the state cache."""
+    """See `engine.base.Engine`. parameters: PARAMETER values; weights: how the file was chosen.
+
+    cache_bytes: budget of the state cache.
+    """
 
     def __init__(
         self,
         path: str,
         parameters: Mapping[str, Any],
         *,
+        weights: Choice | None = None,
         cache_bytes: int = 0,
         progress: Callable[[float], None] | None = None,
     ) -> None:
-        self._parameters, self._cache_bytes = parameters, cache_bytes
+        self._parameters, self._cache_bytes, self._weights = parameters, cache_bytes, weights
         self._model = open_model(path, parameters, progress)
         self.metadata: Mapping[str, Any] = read_metadata(self._model)
         self.vocabulary = LlamaVocabulary(
@@ -281,6 +286,7 @@ class LlamaEngine:
             "kv_cache_type": chosen.kv_type,
             "gpu": bool(llama.llama_supports_gpu_offload()),
             "reasons": dict(chosen.reasons),
+            "weights": describe(self._weights) if self._weights else {"type": "as stored"},
             "cache_bytes": self.cache.size,
             "cache_budget": self.cache.budget,
         }

@@ -8,32 +8,19 @@ with the output matrix, the largest of all, is never made.
 from __future__ import annotations
 
 import ctypes
-import os
-from pathlib import Path
-from typing import Any
 
 import llama_cpp
 import numpy as np
-from llama_cpp._ctypes_extensions import load_shared_library
 from numpy.typing import NDArray
 
 from localdecide.core.errors import NumericalError
+from localdecide.engine.ggml import function
 
 _NAME = b"result_norm"
 _CALLBACK = llama_cpp.ggml_backend_sched_eval_callback
-_folder = Path(os.environ.get("LLAMA_CPP_LIB_PATH") or Path(llama_cpp.__file__).parent / "lib")
-_ggml = load_shared_library("ggml-base", _folder)
-
-
-def _function(name: str, result: type | None, *arguments: type) -> Any:
-    function = getattr(_ggml, name)
-    function.restype, function.argtypes = result, list(arguments)
-    return function
-
-
-_get_name = _function("ggml_get_name", ctypes.c_char_p, ctypes.c_void_p)
-_nbytes = _function("ggml_nbytes", ctypes.c_size_t, ctypes.c_void_p)
-_tensor_get = _function(
+_get_name = function("ggml_get_name", ctypes.c_char_p, ctypes.c_void_p)
+_nbytes = function("ggml_nbytes", ctypes.c_size_t, ctypes.c_void_p)
+_tensor_get = function(
     "ggml_backend_tensor_get", None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t
 )
 

@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from localdecide.core.decision import Decision
-from localdecide.core.errors import InvalidRequest, UnsupportedInput
+from localdecide.core.errors import BadModelFile, InvalidRequest, UnsupportedInput
 from localdecide.core.jsontext import Json, is_blank
 from localdecide.core.plan import LabelRow, Labels, Plan, Prompt, Rows
 from localdecide.core.questions import ABSENT, Choice, Noul, Question, Score
@@ -44,6 +45,10 @@ CLOSING = {
 }
 _EMPTY_PROBES = ("x", "y")
 
+# Some templates print the date. A prompt must be the same today and tomorrow, so the clock stands
+# still at the date that Llama 3's templates fall back to.
+_CLOCK = datetime(2024, 7, 26)
+
 
 def readout_of(model: Model, kind: str, decision: Decision) -> str:
     """The readout of a question type. A request for a published prompt version gets that version's."""
@@ -51,16 +56,26 @@ def readout_of(model: Model, kind: str, decision: Decision) -> str:
         return DEFAULTS[kind]
     if decision.options.prompt == "vllm/1":
         return "yesno" if kind == "noul" else DEFAULTS[kind]
-    chosen = model.spec.readouts.get(kind)
-    return chosen.name if chosen is not None and chosen.name is not None else DEFAULTS[kind]
+    return _configured(model, kind) or DEFAULTS[kind]
 
 
-def temperature_of(model: Model, kind: str) -> float:
-    """READOUT ... TEMPERATURE, else TEMPERATURE, else 1."""
+def temperature_of(model: Model, kind: str, readout: str) -> float:
+    """READOUT ... TEMPERATURE where that readout is used, else TEMPERATURE, else 1."""
     chosen = model.spec.readouts.get(kind)
-    if chosen is not None and chosen.temperature is not None:
+    if chosen is not None and chosen.temperature is not None and readout == (_configured(model, kind) or readout):
         return chosen.temperature
     return model.spec.temperatures.get(kind, 1.0)
+
+
+def _configured(model: Model, kind: str) -> str | None:
+    """READOUT of the Modelfile. `letters` is every type's own labels. Raises BadModelFile for others' names."""
+    chosen = model.spec.readouts.get(kind)
+    if chosen is None or chosen.name is None:
+        return None
+    name = DEFAULTS[kind] if chosen.name == "letters" else chosen.name
+    if name not in READOUTS[kind]:
+        raise BadModelFile(f"READOUT {kind} {name}: a plain model reads {kind} by {', '.join(READOUTS[kind])}")
+    return name
 
 
 def plan(decision: Decision, model: Model) -> Plan:
@@ -87,7 +102,7 @@ def read(decision: Decision, model: Model, plan: Plan, rows: Rows) -> dict[str, 
     evidence: dict[str, Evidence] = {}
     for key, question in decision.questions.items():
         readout = readout_of(model, question.kind, decision)
-        temperature = temperature_of(model, question.kind)
+        temperature = temperature_of(model, question.kind, readout)
         if readout == "text":
             evidence[key] = read_text(question, parts[key], temperature)
         else:
@@ -98,11 +113,10 @@ def read(decision: Decision, model: Model, plan: Plan, rows: Rows) -> dict[str, 
 def describe(model: Model) -> dict[str, Any]:
     readouts = {}
     for kind, default in DEFAULTS.items():
-        chosen = model.spec.readouts.get(kind)
-        given = chosen is not None and chosen.name is not None
+        given = _configured(model, kind)
         readouts[kind] = {
-            "readout": chosen.name if chosen is not None and given else default,
-            "temperature": temperature_of(model, kind),
+            "readout": given or default,
+            "temperature": temperature_of(model, kind, given or default),
             "source": "Modelfile" if given else "the default of the plain family",
         }
     return {
@@ -224,9 +238,7 @@ class _Wording:
 
     def _pairs(self, key: str, count: int) -> tuple[str, ...]:
         """Two-letter labels for all options; only where every prompt of the model ends in the same way."""
-        suffixes = {
-            after_last_special(self._frame(probe), self.model.vocabulary) for probe in _EMPTY_PROBES
-        }
+        suffixes = {after_last_special(self._frame(probe), self.model.vocabulary) for probe in _EMPTY_PROBES}
         found: dict[str, int] = {}
         if len(suffixes) == 1 and self.model.vocabulary.specials and self._template() is not None:
             found = single_tokens(self.model.vocabulary, suffixes.pop(), PAIRS, count)
@@ -276,7 +288,9 @@ def chat_template(model: Model) -> ChatTemplate | None:
     if "chat_template" not in model.cache:
         source = model.spec.template or model.metadata.get("tokenizer.chat_template")
         bos, eos = model.metadata.get("bos_text", ""), model.metadata.get("eos_text", "")
-        model.cache["chat_template"] = ChatTemplate(str(source), str(bos), str(eos)) if source else None
+        model.cache["chat_template"] = (
+            ChatTemplate(str(source), str(bos), str(eos), now=lambda: _CLOCK) if source else None
+        )
     template: ChatTemplate | None = model.cache["chat_template"]
     return template
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from localdecide.core.model import ModelSpec
@@ -10,15 +11,22 @@ from localdecide.engine.base import Engine
 
 
 def open_engine(spec: ModelSpec, options: Mapping[str, Any], progress: Callable[[float], None]) -> Engine:
-    """The engine of a model. A path of `fake:` opens the deterministic fake (for contract tests)."""
+    """The engine of a model. A path of `fake:` opens the deterministic fake (for contract tests).
+
+    options: `cache_bytes`; `derived`, a folder for faster copies of weights (none where it is absent);
+    `memory`, bytes that models may use.
+    """
     if spec.path.startswith("fake:"):
         from localdecide.engine.fake import FakeEngine
 
         return FakeEngine(spec.path.removeprefix("fake:"), spec.parameters)
+    from localdecide.engine.fast_weights import choose_weights
     from localdecide.engine.llama import LlamaEngine
-    from localdecide.engine.weights import start_backend
+    from localdecide.engine.weights import check_file, start_backend
 
     start_backend()
-    return LlamaEngine(
-        spec.path, spec.parameters, cache_bytes=int(options.get("cache_bytes", 0)), progress=progress
-    )
+    check_file(Path(spec.path))
+    folder = Path(options["derived"]) if options.get("derived") else None
+    path, weights = choose_weights(spec.path, folder, int(options.get("memory", 0)), progress)
+    cache = int(options.get("cache_bytes", 0))
+    return LlamaEngine(path, spec.parameters, weights=weights, cache_bytes=cache, progress=progress)

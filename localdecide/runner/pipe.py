@@ -39,7 +39,8 @@ def main() -> None:
     # Libraries print to stdout as they like; frames keep the real one for themselves.
     pipe = Pipe(os.fdopen(os.dup(sys.stdout.fileno()), "wb"))
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    logging.basicConfig(level=os.environ.get("LOCALDECIDE_LOG_LEVEL", "info").upper(), format="%(levelname)s %(message)s")
+    level = os.environ.get("LOCALDECIDE_LOG_LEVEL", "info").upper()
+    logging.basicConfig(level=level, format="%(levelname)s %(message)s")
     source = sys.stdin.buffer
     first = frames.read(source)
     if first is None or first.get("op") != "load":

@@ -1,0 +1,24 @@
+"""The few ggml functions that the binding does not wrap, by name."""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import llama_cpp
+from llama_cpp._ctypes_extensions import load_shared_library
+
+
+@lru_cache(maxsize=4)
+def _library(name: str) -> Any:
+    folder = Path(os.environ.get("LLAMA_CPP_LIB_PATH") or Path(llama_cpp.__file__).parent / "lib")
+    return load_shared_library(name, folder)
+
+
+def function(name: str, result: Any, *arguments: Any, library: str = "ggml-base") -> Any:
+    """A function of ggml with its types set. Raises AttributeError where the build has none of that name."""
+    found = getattr(_library(library), name)
+    found.restype, found.argtypes = result, list(arguments)
+    return found
