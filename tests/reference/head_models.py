@@ -7,12 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import gguf
+import llama_cpp
 import numpy as np
+import torch
 
 from localdecide.core.decision import Decision
 from localdecide.core.model import ModelSpec
 from localdecide.core.questions import parse_questions
+from localdecide.engine.vocabulary import LlamaVocabulary
 from localdecide.runner.loaded import LoadedModel
+from tests.tiny import raw, reference
 
 # Exact numbers: what the product computes with these does not hide behind half precision.
 EXACT = {"kv_cache_type": "f32", "flash_attention": "off", "num_thread": 2}
@@ -76,3 +80,32 @@ def gap(reading: Any, logits: Any, temperature: float = 1.0, *, false_first: boo
     expected /= expected.sum()
     actual = np.asarray(reading.probabilities)
     return float(np.max(np.abs((expected[::-1] if false_first else expected) - actual)))
+
+
+class Backbone:
+    """A tiny model's tokenizer and its network in PyTorch, each opened once."""
+
+    def __init__(self, tiny: Any) -> None:
+        self.tiny = tiny
+        self._network = reference.load(tiny)
+        # Kept open for as long as the tests run.
+        self._opened = raw.loaded(tiny.path, vocabulary_only=True)
+        self._words = LlamaVocabulary(llama_cpp.llama_model_get_vocab(self._opened.__enter__()))
+
+    def id(self, text: str) -> int:
+        """A special token."""
+        return self.tiny.vocabulary.id(text)
+
+    def tokens(self, text: str) -> list[int]:
+        """A user's words; a special token's text in them is cut behind its first character, as the product cuts it."""
+        first, *rest = text.split("<|im_end|>")
+        tokens = self._words.tokenize(first + "<" if rest else first)
+        for part in rest:
+            tokens += self._words.tokenize("|im_end|>" + part)
+        return tokens
+
+    def rows(self, tokens: list[int]) -> torch.Tensor:
+        """Hidden rows after the output norm, read causally."""
+        body = getattr(self._network, "model", self._network)
+        with torch.inference_mode():
+            return body(input_ids=torch.tensor([tokens]), use_cache=False).last_hidden_state[0]
