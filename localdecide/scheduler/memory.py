@@ -63,7 +63,7 @@ class Estimate:
 
 
 def estimate(shape: Shape, parameters: Mapping[str, Any]) -> Estimate:
-    """parameters: num_ctx, num_ubatch, num_batch and kv_cache_type of the model, where given.
+    """parameters: num_ctx, num_ubatch, kv_cache_type and flash_attention of the model, where given.
 
     KV cache: cells x layers' heads x (key + value length) x bytes a number, cells being the context and
     two ubatches on top of it. Compute buffer: the widest tensors of one ubatch in float32, measured to be
@@ -77,7 +77,8 @@ def estimate(shape: Shape, parameters: Mapping[str, Any]) -> Estimate:
     number = KV_BYTES.get(str(parameters.get("kv_cache_type", "f16")), 4)
     kv = cells * sum(shape.kv_heads) * (shape.key_length + shape.value_length) * number
     rows = 8 * shape.embedding_length + 3 * shape.feed_forward_length
-    scores = shape.heads * cells  # attention scores where flash attention is off
+    # Flash attention never holds the scores of all cells at once.
+    scores = shape.heads * cells if parameters.get("flash_attention") == "off" else 0
     return Estimate(
         context=context,
         weights=shape.weights,

@@ -9,6 +9,8 @@ import random
 import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -149,6 +151,48 @@ def test_a_broken_file_is_refused_and_the_daemon_lives_on(models, tmp_path):
             return results, (await service.decide(None, decision())).model
 
     assert play(scenario) == ([BadModelFile], MODEL)
+
+
+ORPHAN = """
+import asyncio, sys
+from localdecide import settings
+from localdecide.core.decision import Decision
+from localdecide.core.questions import parse_question
+from localdecide.local import LocalService
+from localdecide.store.store import Store
+
+async def main():
+    service = LocalService(settings.load({}), Store(sys.argv[1]))
+    await service.load(None)
+    question = parse_question({"type": "noul", "instructions": "Is it urgent?"}, ())
+    working = asyncio.create_task(service.decide(None, Decision("again " * 1200, {"urgent": question})))
+    await asyncio.sleep(0.1)
+    print(service.scheduler.runners["smollm2:latest"].pid, flush=True)
+    await working
+    await asyncio.sleep(60)
+
+asyncio.run(main())
+"""
+
+
+def test_a_runner_ends_with_its_daemon(models):
+    """kill -9 of the daemon while the model computes: the child sees the end of its input and goes."""
+    daemon = subprocess.Popen([sys.executable, "-c", ORPHAN, str(models)], stdout=subprocess.PIPE, text=True)
+    with daemon:
+        runner = int(daemon.stdout.readline())
+        daemon.kill()
+    assert any(gone(runner) or time.sleep(0.05) for _ in range(400))
+
+
+def gone(pid):
+    """Whether no such process runs; one that only waits for its parent's notice has ended."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    with contextlib.suppress(FileNotFoundError):
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    return False
 
 
 @pytest.mark.slow

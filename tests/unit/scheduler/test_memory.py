@@ -52,6 +52,13 @@ def test_an_encoder_needs_one_big_ubatch_and_no_cache():
     assert (small.kv, large.kv, large.compute > 7 * small.compute) == (0, 0, True)
 
 
+def test_attention_scores_take_room_without_flash_attention():
+    """Heads x cells x ubatch rows of float32."""
+    shape = Shape(weights=0, kv_heads=(1,), heads=9, context_train=1024)
+    on, off = (memory.estimate(shape, {"flash_attention": value}).compute for value in ("auto", "off"))
+    assert off - on == 4 * 256 * 9 * (1024 + 512)
+
+
 def test_what_may_be_used():
     """The setting if there is one; else what is free and what runners hold, at most nine tenths of the machine."""
     assert memory.usable(5, Reading(1000, 1), 0) == 5
