@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import typer
+
 from localdecide import settings
 from localdecide.cli import daemon, human
 from localdecide.cli.options import Json, Prefix, Quiet
 from localdecide.cli.output import Output
 
 
-def command(prefix: Prefix = "", json: Json = False, quiet: Quiet = False) -> None:
+def command(
+    prefix: Prefix = "",
+    ollama: Annotated[bool, typer.Option("--ollama", help="Those that Ollama has and `pull` adopts.")] = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
     """List the models on this machine."""
     output = Output.of(json, quiet)
-    models = daemon.ensure(settings.load(), output).get("/api/tags")["models"]
+    models = daemon.ensure(settings.load(), output).get("/api/ollama" if ollama else "/api/tags")["models"]
     models = [model for model in models if model["name"].lower().startswith(prefix.lower())]
     if json:
         output.json({"models": models})

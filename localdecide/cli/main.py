@@ -25,6 +25,13 @@ COMMANDS = {
     "create": "Create a model from a Modelfile.",
     "cp": "Give a model a second name.",
     "rm": "Remove models and files that no other uses.",
+    "push": "Send a model to an Ollama-style registry.",
+    "search": "Search the library.",
+    "export": "Write a model into one file.",
+    "import": "Read a model from a file that export wrote.",
+    "verify": "Check every byte of the models and repair what is damaged.",
+    "prune": "Show, or remove, files that no model uses.",
+    "du": "Show what the models take on the disk.",
     "shutdown": "End the daemon when its requests have ended.",
 }
 ALIASES = {"ls": "list", "start": "serve"}

@@ -9,6 +9,7 @@ import typer
 from localdecide.cli.completion import model_names
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Insecure = Annotated[bool, typer.Option("--insecure", help="Reach a registry over plain http.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the essentials.")]
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="Name of the model.", autocompletion=model_names)]
 Prefix = Annotated[

@@ -11,12 +11,13 @@ from starlette.requests import Request
 from starlette.routing import Route
 
 from localdecide.dialects import table
-from localdecide.server import models
+from localdecide.server import models, openapi
 from localdecide.server.decide import endpoint
 from localdecide.server.edge import Edge
 from localdecide.server.health import Health
 from localdecide.server.lifecycle import Lifecycle
 from localdecide.server.manage import Management
+from localdecide.server.storage import Storage
 from localdecide.service import DecisionService
 from localdecide.settings import Settings
 
@@ -32,7 +33,9 @@ def create_app(service: DecisionService, settings: Settings, lifecycle: Lifecycl
             ),
             *models.routes(service),
             *Management(service, settings, lifecycle).routes(),
+            *Storage(service, settings).routes(),
             *Health(service, lifecycle).routes(),
+            *openapi.ROUTES,
         ],
         middleware=[
             Middleware(Edge, settings=settings, lifecycle=lifecycle, dialect_of=table.dialect_of, route_of=table.forced)

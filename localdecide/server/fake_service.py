@@ -46,6 +46,7 @@ class FakeService:
     input_tokens: int = 120
     calls: list[tuple[str | None, Decision, KeepAlive | None]] = field(default_factory=list)
     cancelled: int = 0
+    blobs: dict[str, bytes] = field(default_factory=dict)
     closed: bool = False
     ready: bool = True
 
@@ -137,6 +138,21 @@ class FakeService:
         if self.error is not None:
             raise self.error
         yield {"status": "success"}
+
+    async def job(self, kind: str, request: Mapping[str, Any]) -> AsyncIterator[dict[str, Any]]:
+        if self.error is not None:
+            raise self.error
+        yield {"status": f"{kind} {json.dumps(dict(request), sort_keys=True)}"}
+        yield {"status": "success"}
+
+    async def look(self, kind: str, request: Mapping[str, Any]) -> dict[str, Any]:
+        return {"kind": kind, "request": dict(request)}
+
+    async def has_blob(self, digest: str) -> bool:
+        return digest in self.blobs
+
+    async def add_blob(self, digest: str, chunks: AsyncIterator[bytes]) -> None:
+        self.blobs[digest] = b"".join([chunk async for chunk in chunks])
 
     async def copy(self, source: str, destination: str) -> None:
         await self.resolve(source)

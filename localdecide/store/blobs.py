@@ -12,7 +12,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from localdecide.core.errors import DiskFull, InvalidRequest, StoreFailed, StoreNotWritable
 
@@ -101,6 +101,10 @@ class Blobs:
                 finally:
                     Path(name).unlink(missing_ok=True)
 
+    def upload(self, digest: str) -> Upload:
+        """A blob to be written piece by piece. Raises InvalidRequest for what is no digest."""
+        return Upload(self, digest)
+
     def remove(self, digest: str) -> int:
         """Delete a blob; gives the bytes it had, 0 if it was not there. Raises StoreNotWritable."""
         path = self.path(digest)
@@ -120,6 +124,35 @@ class Blobs:
                 if (match := _DIGEST.fullmatch(entry.name)) and entry.is_file():
                     found[f"sha256:{match[1]}"] = entry.stat().st_size
         return found
+
+
+class Upload:
+    """A blob that a client sends piece by piece. Use as a context; `finish` makes it a blob."""
+
+    def __init__(self, blobs: Blobs, digest: str) -> None:
+        self._blobs, self._digest = blobs, f"sha256:{hex_of(digest)}"
+        self._hasher = hashlib.sha256()
+        self._stack = contextlib.ExitStack()
+
+    def __enter__(self) -> Upload:
+        self._file, self._place = self._stack.enter_context(self._blobs.writing())
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._stack.__exit__(*error)
+
+    def write(self, data: bytes) -> None:
+        """Raises DiskFull."""
+        with disk_errors(self._blobs.folder):
+            self._hasher.update(data)
+            self._file.write(data)
+
+    def finish(self) -> None:
+        """Raises InvalidRequest, in Ollama's words, if the bytes have another digest."""
+        actual = f"sha256:{self._hasher.hexdigest()}"
+        if actual != self._digest:
+            raise InvalidRequest.at((), f"digest mismatch, expected {self._digest}, got {actual}")
+        self._place(self._digest)
 
 
 class Placer:

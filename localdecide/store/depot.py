@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from localdecide.core.errors import NotSupported
 from localdecide.store import bundle, upkeep
 from localdecide.store import pull as pulling
 from localdecide.store import push as pushing
@@ -43,6 +44,37 @@ class Depot:
     def pull(self, request: Mapping[str, Any], stop: threading.Event) -> Progress:
         """`/api/pull`: see `store.pull`."""
         return pulling.pull(self.context(insecure=bool(request.get("insecure"))), request, stop)
+
+    def job(self, kind: str, request: Mapping[str, Any], stop: threading.Event) -> Progress:
+        """pull, push, export, import, verify or prune by name. Raises NotSupported for any other."""
+        jobs = {
+            "pull": self.pull,
+            "push": self.push,
+            "export": self.export,
+            "import": self.import_,
+            "verify": self.verify,
+            "prune": self.prune,
+        }
+        if kind not in jobs:
+            raise NotSupported(f"there is no job called {kind}")
+        return jobs[kind](request, stop)
+
+    def look(self, kind: str, request: Mapping[str, Any]) -> dict[str, Any]:
+        """du, search (`q`) or ollama by name. Raises NotSupported for any other."""
+        match kind:
+            case "du":
+                return self.du()
+            case "search":
+                return {"models": self.search(str(request.get("q") or ""))}
+            case "ollama":
+                return {"models": [self._listed(model) for model in self.ollama_models()]}
+        raise NotSupported(f"there is nothing called {kind} to look at")
+
+    def _listed(self, model: StoredModel) -> dict[str, Any]:
+        """A row of `/api/tags`."""
+        card = model.card()
+        modified = card.pop("modified")
+        return {**card, "model": card["name"], "modified_at": modified}
 
     def push(self, request: Mapping[str, Any], stop: threading.Event) -> Progress:
         """`/api/push`: see `store.push`."""

@@ -414,3 +414,22 @@ def test_links_in_circles_do_not_hang_the_list(store: Store, tmp_path: Path) -> 
     (store.root / "manifests/self").symlink_to(store.root / "manifests/self")
 
     assert "toy:latest" in [str(model.name) for model in store.list()]
+
+
+def test_an_upload_becomes_a_blob(store: Store) -> None:
+    """Pieces add up to the digest they were announced with; anything else leaves nothing."""
+    data = tiny_gguf.build()
+    digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
+    blobs = store.catalog.blobs
+    with blobs.upload(digest) as upload:
+        upload.write(data[:50])
+        upload.write(data[50:])
+        upload.finish()
+    message = r"digest mismatch, expected sha256:0+, got sha256:"
+    with blobs.upload("sha256:" + "0" * 64) as wrong, pytest.raises(InvalidRequest, match=message):
+        wrong.finish()
+    with pytest.raises(InvalidRequest, match="invalid digest format"):
+        blobs.upload("sha256:../x")
+
+    assert blobs.path(digest).read_bytes() == data
+    assert len(list(blobs.folder.iterdir())) == 1
