@@ -23,9 +23,12 @@ def open_engine(spec: ModelSpec, options: Mapping[str, Any], progress: Callable[
     from localdecide.engine.fast_weights import choose_weights
     from localdecide.engine.llama import LlamaEngine
     from localdecide.engine.weights import check_file, start_backend
+    from localdecide.engine.words import ARCHITECTURES, WordEngine, architecture
 
     start_backend()
     check_file(Path(spec.path))
+    if architecture(Path(spec.path)) in ARCHITECTURES:
+        return WordEngine(spec.path, spec.parameters)
     folder = Path(options["derived"]) if options.get("derived") else None
     path, weights = choose_weights(spec.path, folder, int(options.get("memory", 0)), progress)
     cache = int(options.get("cache_bytes", 0))
