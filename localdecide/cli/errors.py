@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from localdecide.cli.bench_target import TargetFailed
 from localdecide.cli.client import DaemonError, Interrupted, Unreachable
 from localdecide.cli.daemon import NoDaemon
 from localdecide.cli.questions import EXAMPLES, QuestionSyntax
@@ -72,6 +73,7 @@ TABLE: tuple[tuple[type[Exception], Callable[[Any], Report]], ...] = (
     (BadSetting, lambda error: Report(str(error), "`localdecide serve --help` lists the settings", USAGE)),
     (NoDaemon, lambda error: Report(str(error), error.hint)),
     (StartFailed, _start_failed),
+    (TargetFailed, lambda error: Report(str(error))),
     (DaemonError, _daemon_error),
     (Unreachable, lambda error: Report(str(error), "start a daemon with `localdecide serve`")),
     (Interrupted, lambda error: Report(str(error), f"the daemon's log may say why: {log_path()}")),

@@ -110,6 +110,7 @@ def render(asked: Asked, result: Result) -> Body:
         "x_exact": result.exact,
         "x_joint": result.joint,
         "x_cached_tokens": result.cached_tokens,
+        "x_decoded_tokens": result.decoded_tokens,
         "x_load_seconds": result.load_seconds,
         "x_compute_seconds": result.compute_seconds,
     }
