@@ -32,6 +32,8 @@ COMMANDS = {
     "verify": "Check every byte of the models and repair what is damaged.",
     "prune": "Show, or remove, files that no model uses.",
     "du": "Show what the models take on the disk.",
+    "bench": "Measure how fast a model answers, alone or against another server.",
+    "doctor": "Check this installation, this machine and the daemon.",
     "shutdown": "End the daemon when its requests have ended.",
 }
 ALIASES = {"ls": "list", "start": "serve"}
