@@ -61,9 +61,7 @@ class Blobs:
         Raises StoreNotWritable, DiskFull, StoreFailed.
         """
         source = resolve_file(source)
-        with source.open("rb") as file:
-            digest = f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
-            size = os.fstat(file.fileno()).st_size
+        digest, size = file_digest(source), source.stat().st_size
         claim(digest)
         target = self.path(digest)
         if target.is_file():
@@ -82,8 +80,7 @@ class Blobs:
     def adopt(self, source: Path, digest: str) -> bool:
         """Share a file of another store if its bytes have that digest; False if they have not or it is gone."""
         try:
-            with source.open("rb") as file:
-                found = f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
+            found = file_digest(source)
         except OSError:
             return False
         return found == digest and self.add_file(source)[0] == digest
@@ -169,6 +166,12 @@ class Placer:
         os.replace(self.path, target)
         sync_folder(target.parent)
         return target
+
+
+def file_digest(path: Path) -> str:
+    """`sha256:...` of a file's bytes. Raises OSError."""
+    with path.open("rb") as file:
+        return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
 
 
 def hex_of(digest: str) -> str:

@@ -23,10 +23,13 @@ from typing import IO, Any
 
 from localdecide.core import names
 from localdecide.core.errors import BadModelFile, Cancelled, InvalidName, InvalidRequest, StoreFailed
+from localdecide.store import manifests as media
 from localdecide.store.blobs import disk_errors, resolve_file, sync_folder
 from localdecide.store.catalog import StoredModel
 from localdecide.store.download.download import check_room
 from localdecide.store.download.origin import FileOrigin
+from localdecide.store.gguf_pieces import Stretch, read
+from localdecide.store.gguf_split import join, original
 from localdecide.store.manifests import Layer, Manifest
 from localdecide.store.pull import bring
 from localdecide.store.show import modelfile_of
@@ -161,18 +164,29 @@ def _member(
 
 
 def _weights(model: StoredModel, target: Path, stop: threading.Event) -> Progress:
-    """The GGUF of a model."""
-    size = model.path.stat().st_size
+    """The GGUF of a model: as it came, also where an import had split it."""
+    digest, size, chunks = _original(model)
     check_room(size, target.parent)
     sent = 0
-    with _writing(target) as file, model.path.open("rb") as source:
-        while data := source.read(_CHUNK):
+    with _writing(target) as file:
+        for data in chunks:
             if stop.is_set():
                 raise Cancelled("the export was cancelled")
             file.write(data)
             sent += len(data)
             yield {"status": f"writing {target.name}", "total": size, "completed": sent}
-    yield {"status": f"byte-identical to {model.spec.digest}"}
+    yield {"status": f"byte-identical to {digest}"}
+
+
+def _original(model: StoredModel) -> tuple[str, int, Iterator[bytes]]:
+    """Digest, size and bytes of the file a model came from."""
+    layer, head = model.manifest.first(media.ORIGIN), model.spec.head
+    if layer is None or head is None:
+        size = model.path.stat().st_size
+        return model.spec.digest, size, read(Stretch(model.path, 0, size))
+    recipe = model.blobs.path(layer.digest).read_bytes()
+    digest, size = original(recipe)
+    return digest, size, join(recipe, model.path, Path(head))
 
 
 @contextlib.contextmanager

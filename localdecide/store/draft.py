@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import platform
 import sys
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,14 @@ from typing import Any
 from localdecide.core.errors import BadModelFile, InvalidRequest, StoreFailed
 from localdecide.core.names import ModelName
 from localdecide.store import manifests as media
+from localdecide.store.blobs import file_digest
 from localdecide.store.catalog import Catalog, StoredModel
 from localdecide.store.facts import HeaderFacts, facts_from
 from localdecide.store.gguf_header import Header, read_header
+from localdecide.store.gguf_split import needs_split
 from localdecide.store.locks import Claims
 from localdecide.store.manifests import Layer, Manifest
+from localdecide.store.rewrite import join_shards, split_file
 
 PROJECTOR_ARCHITECTURES = ("clip", "mmproj")
 
@@ -24,12 +28,13 @@ PROJECTOR_ARCHITECTURES = ("clip", "mmproj")
 class Draft:
     """What the next manifest will hold. Nothing but blobs is written before `write`.
 
-    claim: the writer's claims, which must outlive `write`.
+    claim: the writer's claims, which must outlive `write`. stop: ends long copies.
     """
 
-    def __init__(self, catalog: Catalog, claim: Claims) -> None:
+    def __init__(self, catalog: Catalog, claim: Claims, stop: threading.Event | None = None) -> None:
         self.catalog = catalog
         self.claim = claim
+        self.stop = stop or threading.Event()
         self.files: list[Layer] = []
         self.texts: dict[str, list[str]] = {}
         self.parameters: dict[str, Any] = {}
@@ -56,7 +61,11 @@ class Draft:
     def add_gguf(self, path: Path) -> Iterator[dict[str, Any]]:
         """Add a GGUF as the model, or as a projector if that is what it is. Raises BadModelFile, StoreFailed."""
         yield {"status": "parsing GGUF"}
-        kind = self.kind_of(read_header(path))
+        header = read_header(path)
+        kind = self.kind_of(header)
+        if kind == media.MODEL and needs_split(header):
+            yield from self._split(header, file_digest(path))
+            return
         known = self.catalog.blobs.all()
         digest, size = self.catalog.blobs.add_file(path, self.claim)
         self.files.append(Layer(kind, digest, size))
@@ -65,12 +74,32 @@ class Draft:
     def add_blob(self, digest: str, size: int) -> Iterator[dict[str, Any]]:
         """Add a GGUF that is a blob already. Raises BadModelFile."""
         yield {"status": "parsing GGUF"}
-        self.files.append(Layer(self.kind_of(read_header(self.catalog.blobs.path(digest))), digest, size))
+        header = read_header(self.catalog.blobs.path(digest))
+        kind = self.kind_of(header)
+        if kind == media.MODEL and needs_split(header):
+            yield from self._split(header, digest)
+            self.replaced.add(digest)
+        else:
+            self.files.append(Layer(kind, digest, size))
 
-    def take_over(self, manifest: Manifest) -> None:
+    def add_shards(self, shards: Iterable[tuple[str, int]]) -> Iterator[dict[str, Any]]:
+        """Add a GGUF that came in pieces, which are blobs already. Raises BadModelFile, DiskFull."""
+        digests = [digest for digest, _ in shards]
+        paths = [self.catalog.blobs.path(digest) for digest in digests]
+        (whole,) = yield from join_shards(self.catalog.blobs, self.claim, paths, self.stop)
+        self.replaced.update(digests)
+        yield from self.add_blob(whole.digest, whole.size)
+
+    def _split(self, header: Header, digest: str) -> Iterator[dict[str, Any]]:
+        """Take backbone and head in place of a file that holds both."""
+        layers = yield from split_file(self.catalog.blobs, self.claim, header, digest, self.stop)
+        self.files += layers
+        self.facts = facts_from(read_header(self.catalog.blobs.path(layers[0].digest)))
+
+    def take_over(self, manifest: Manifest) -> Iterator[dict[str, Any]]:
         """Start from a manifest whose blobs are all here. Raises BadModelFile, StoreFailed."""
         blobs = self.catalog.blobs
-        self.files = [layer for layer in manifest.layers if layer.media_type not in _REBUILT]
+        self.files = [layer for layer in manifest.layers if layer.media_type not in (*_REBUILT, media.MODEL)]
         for layer in manifest.layers:
             if layer.media_type in (media.TEMPLATE, media.SYSTEM, media.PROMPT, media.LICENSE):
                 self.texts.setdefault(layer.media_type, []).append(_text(blobs.path(layer.digest)))
@@ -79,8 +108,8 @@ class Draft:
         if decision := manifest.first(media.DECISION):
             self.decision = _object(_text(blobs.path(decision.digest)))
         self.config = _object(_text(blobs.path(manifest.config.digest)))
-        if model := manifest.first(media.MODEL):
-            self.facts = facts_from(read_header(blobs.path(model.digest)))
+        for layer in manifest.of(media.MODEL):
+            yield from self.add_blob(layer.digest, layer.size)
 
     def kind_of(self, header: Header) -> str:
         """The media type of a GGUF; remembers the facts of the model. Raises BadModelFile for a second model."""
@@ -118,7 +147,9 @@ class Draft:
         manifest = Manifest(Layer(media.CONFIG, digest, size), tuple(layers))
         yield {"status": "writing manifest"}
         self.catalog.manifests.write(self.catalog.casing(name), manifest)
-        self.replaced = before.manifest.digests - manifest.digests if before else set()
+        if before:
+            self.replaced |= before.manifest.digests
+        self.replaced -= manifest.digests
 
     def written(self) -> Iterator[dict[str, Any]]:
         """Remove what only the replaced model used."""

@@ -11,6 +11,7 @@ from localdecide.core.errors import InvalidRequest, ModelNotFound, StoreFailed
 from localdecide.store.blobs import resolve_file
 
 PACKAGE = "package:"
+SHARD = re.compile(r"(.*)-(\d{5})-of-(\d{5})\.gguf", re.IGNORECASE)
 
 
 def is_package(source: str) -> bool:

@@ -9,12 +9,16 @@ from typing import Any
 
 from localdecide.core import names
 from localdecide.core.errors import InvalidName, InvalidRequest, StoreFailed
+from localdecide.store import manifests as media
 from localdecide.store.catalog import StoredModel
 from localdecide.store.create import apply
 from localdecide.store.draft import Draft
 from localdecide.store.fetch import Fetch
+from localdecide.store.gguf_header import read_header
+from localdecide.store.gguf_split import needs_split
 from localdecide.store.locks import Claims
 from localdecide.store.manifests import Layer, Manifest
+from localdecide.store.places import SHARD
 from localdecide.store.sources.base import Context, Offer
 from localdecide.store.sources.choose import library_entry, offer_for
 
@@ -73,7 +77,7 @@ def bring(context: Context, offer: Offer, stop: threading.Event) -> Progress:
         fetch = Fetch(context, claim, stop)
         yield from fetch.run(offer)
         yield {"status": "verifying sha256 digest"}
-        if offer.manifest is not None and offer.modelfile is None:
+        if offer.manifest is not None and offer.modelfile is None and not _to_split(context, offer.manifest):
             replaced = yield from _verbatim(context, offer)
         else:
             draft = yield from _draft(context, offer, fetch, claim)
@@ -97,9 +101,14 @@ def _verbatim(context: Context, offer: Offer) -> Generator[dict[str, Any], None,
 
 def _draft(context: Context, offer: Offer, fetch: Fetch, claim: Claims) -> Generator[dict[str, Any], None, Draft]:
     """Put fetched files and what is said about them together."""
-    draft = Draft(context.catalog, claim)
+    draft = Draft(context.catalog, claim, fetch.stop)
     if offer.manifest is not None:
-        draft.take_over(Manifest.from_bytes(offer.manifest))
+        yield from draft.take_over(Manifest.from_bytes(offer.manifest))
+    elif offer.shards:
+        count = sum(1 for part in offer.parts if SHARD.fullmatch(part.name))
+        yield from draft.add_shards(fetch.found[:count])
+        for digest, size in fetch.found[count:]:
+            yield from draft.add_blob(digest, size)
     else:
         for part, (digest, size) in zip(offer.parts, fetch.found, strict=True):
             if part.media_type is None:
@@ -110,6 +119,12 @@ def _draft(context: Context, offer: Offer, fetch: Fetch, claim: Claims) -> Gener
         apply(draft, offer.modelfile)
     draft.decision |= {**offer.decision, "source": offer.source}
     return draft
+
+
+def _to_split(context: Context, manifest: bytes) -> bool:
+    """Whether a model layer is an upstream file with its head inside."""
+    model = Manifest.from_bytes(manifest).first(media.MODEL)
+    return model is not None and needs_split(read_header(context.catalog.blobs.path(model.digest)))
 
 
 def _whole(model: StoredModel, layer: Layer) -> bool:

@@ -7,14 +7,17 @@ import os
 import threading
 import time
 from collections.abc import Generator, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from localdecide.core.errors import Cancelled, DigestMismatch, LocaldecideError, ModelNotFound
+from localdecide.store import manifests as media
 from localdecide.store.blobs import disk_errors
 from localdecide.store.catalog import StoredModel
 from localdecide.store.download.partial import PIECE, Identity, Partial
 from localdecide.store.fetch import Fetch, key_of
 from localdecide.store.manifests import Layer
+from localdecide.store.pull import bring
 from localdecide.store.sources.base import Context, Offer, Part
 from localdecide.store.sources.choose import offer_for
 
@@ -80,12 +83,21 @@ def _sound(model: StoredModel, layer: Layer, stop: threading.Event) -> Generator
 
 def _repair(context: Context, model: StoredModel, layer: Layer, stop: threading.Event) -> Progress:
     """Fetch one blob again. Raises what its source raises."""
-    source = str(model.decision.get("source") or f"{'http://' if context.insecure else ''}{model.name.full}")
+    reference = None if model.decision.get("library") is None else str(model.name)
+    source = reference or str(
+        model.decision.get("source") or f"{'http://' if context.insecure else ''}{model.name.full}"
+    )
     offer = offer_for(source, context)
     part = next((part for part in offer.parts if part.digest == layer.digest), None)
     if part is None and len(offer.parts) == 1 and offer.parts[0].digest is None:
         found = offer.parts[0]
         part = Part(found.name, layer.digest, layer.size, layer.media_type, found.origin, found.path)
+    if part is None and model.manifest.of(media.ORIGIN):  # cut from a file that is fetched and cut again
+        whole = replace(offer, name=model.name, decision=dict(model.decision))
+        for line in bring(context, whole, stop):
+            if line["status"] != "success":
+                yield line
+        return
     if part is None:
         raise ModelNotFound(f"{source} does not offer this file any more")
     with context.catalog.locks.writing() as claim:

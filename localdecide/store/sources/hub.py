@@ -18,10 +18,10 @@ from localdecide.core.errors import BadModelFile, ModelNotFound, Offline, Source
 from localdecide.core.modelfile import Command, checked
 from localdecide.core.names import HUGGING_FACE, ModelName
 from localdecide.store.download.origin import HttpOrigin
+from localdecide.store.places import SHARD
 from localdecide.store.sources.base import Context, Offer, Part
 
 PREFERRED = "Q4_K_M"
-_SHARD = re.compile(r"(.*)-(\d{5})-of-(\d{5})\.gguf", re.IGNORECASE)
 _PROJECTORS = ("F16", "BF16", "Q8_0", "F32")
 _FILE_URL = re.compile(r"/([^/]+)/([^/]+)/(?:resolve|blob)/([^/]+)/(.+)")
 
@@ -65,7 +65,7 @@ def offer(name: ModelName, context: Context, file: str | None = None, revision: 
         name=name,
         parts=parts,
         modelfile=checked(commands, source_required=False),
-        shards=bool(_SHARD.fullmatch(chosen[0].name)),
+        shards=bool(SHARD.fullmatch(chosen[0].name)),
     )
 
 
@@ -91,10 +91,10 @@ def choose(ggufs: Sequence[File], tag: str, repo: str, files: Sequence[File] = (
         raise BadModelFile(f"{HUGGING_FACE}/{repo} holds no GGUF{hint}", {"source": repo})
     groups: dict[str, list[File]] = {}
     for one in sorted(models.values(), key=lambda one: one.name):
-        match = _SHARD.fullmatch(one.name)
+        match = SHARD.fullmatch(one.name)
         groups.setdefault(f"{match[1]}.gguf" if match else one.name, []).append(one)
     chosen = groups[_pick(groups, tag, repo)]
-    if (match := _SHARD.fullmatch(chosen[0].name)) and len(chosen) != int(match[3]):
+    if (match := SHARD.fullmatch(chosen[0].name)) and len(chosen) != int(match[3]):
         raise SourceFailed(f"{repo} holds {len(chosen)} of the {int(match[3])} pieces of {match[1]}")
     return [*chosen, *_projector([one for one in ggufs if is_projector(one.name)])]
 

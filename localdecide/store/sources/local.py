@@ -6,7 +6,7 @@ from pathlib import Path
 
 from localdecide.core.errors import StoreFailed
 from localdecide.store.blobs import resolve_file
-from localdecide.store.places import gguf_files, is_package, local_file, package_file
+from localdecide.store.places import SHARD, gguf_files, is_package, local_file, package_file
 from localdecide.store.sources.base import Offer, Part
 from localdecide.store.sources.url import name_of
 
@@ -19,7 +19,8 @@ def find(reference: str, directory: Path | None = None) -> Path | None:
 def offer(path: Path, reference: str) -> Offer:
     """The GGUF, or all GGUFs of the folder. Raises StoreFailed."""
     files = gguf_files(path) if path.is_dir() else [resolve_file(path)]
-    return Offer(reference, name_of(path.name), [Part(file.name, path=file) for file in files])
+    shards = bool(SHARD.fullmatch(files[0].name))
+    return Offer(reference, name_of(path.name), [Part(file.name, path=file) for file in files], shards=shards)
 
 
 def package_offer(reference: str, install: str | None = None) -> Offer:
