@@ -32,7 +32,7 @@ def command(
     quick: Annotated[bool, typer.Option("--quick", help="Fewer sizes, two turns.")] = False,
     json: Json = False,
 ) -> None:
-    """Measure how fast a model answers."""
+    """Measure how fast a model answers, alone or against another server."""
     if bool(against) != bool(dialect):
         raise UsageProblem("--against and --dialect go together", f"--dialect is one of {', '.join(PATHS)}")
     if dialect and dialect not in PATHS:

@@ -15,7 +15,7 @@ from localdecide.settings import BadSetting, Settings
 
 
 def command(json: Json = False) -> None:
-    """Check the installation, the machine and the daemon; exit code 1 where something fails."""
+    """Check this installation, this machine and the daemon."""
     output = Output.of(json)
     found = checks.installation()
     output.talk("looking at the llama.cpp build in a process of its own")
