@@ -130,9 +130,11 @@ class LlamaEngine:
             for index in range(len(plan.prompts)):
                 self._read_whole(run, index)
         else:
-            groups = schedule(
-                plan.prompts, exact=exact, sequences=self.tuning.sequences - BRANCHES, tree=not self._hybrid
-            )
+            # llama.cpp deals the tokens of several sequences out anew when a model is recurrent. It puts
+            # its own outputs back in order, but not the rows that an observer sees: one branch at a time.
+            alone = self._hybrid and self._kind[1] == "hidden"
+            sequences = 1 if alone else self.tuning.sequences - BRANCHES
+            groups = schedule(plan.prompts, exact=exact, sequences=sequences, tree=not self._hybrid)
             for group in groups:
                 self._read_group(run, group)
         self._context.clear()

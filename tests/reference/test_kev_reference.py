@@ -72,6 +72,16 @@ def test_noul_and_score_together(tiny):
     assert not result.joint
 
 
+def test_companions_change_nothing(tiny):
+    """Seven questions of unlike lengths answer as each does alone: no row is taken for another's."""
+    questions = {f"c{count}": hm.choice(count) for count in (2, 9, 5, 3)} | {"n": hm.NOUL, "s": hm.SCORE}
+    questions["long"] = {"type": "noul", "instructions": "Is it so? " * 30, "criteria": {"false": "not at all"}}
+    together = hm.decide(tiny[2], hm.STATE, questions).readings
+    for key, question in questions.items():
+        alone = hm.decide(tiny[2], hm.STATE, {key: question}).readings[key].probabilities
+        assert together[key].probabilities == pytest.approx(alone, abs=1e-4)
+
+
 def test_what_is_wrong_shows(tiny):
     """A wrong position, temperature or order moves an answer by far more than the tolerance."""
     reading = hm.decide(tiny[2], hm.STATE, {"c": hm.choice(5)}).readings["c"]
