@@ -50,7 +50,7 @@ def _image(raw: Any, parts: dict[str, bytes], loc: tuple[str | int, ...]) -> byt
     asset = members(raw, loc)
     if asset.get("type") != "image":
         raise InvalidRequest.at((*loc, "type"), "must be image")
-    if asset.get("format") not in FORMATS:
+    if asset.get("format") is not None and asset["format"] not in FORMATS:
         raise InvalidRequest.at((*loc, "format"), f"must be one of {', '.join(FORMATS)}")
     if isinstance(text := asset.get("data_base64"), str):
         return decode_image(text, (*loc, "data_base64"))

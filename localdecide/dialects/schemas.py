@@ -74,7 +74,7 @@ ASSETS: Schema = {
     "minProperties": 1,
     "additionalProperties": {
         "type": "object",
-        "required": ["type", "format"],
+        "required": ["type"],
         "properties": {
             "type": {"const": "image"},
             "format": {"enum": ["png", "jpg", "jpeg"]},

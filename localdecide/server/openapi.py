@@ -38,6 +38,9 @@ COPY: dict[str, Any] = {
     "properties": {"source": {"type": "string"}, "destination": {"type": "string"}},
 }
 
+# A 200 that says all there is to say.
+EMPTY = ""
+
 # Path, method, summary, request body (None where there is none), media type of the 200.
 MANAGEMENT: tuple[tuple[str, str, str, dict[str, Any] | None, str], ...] = (
     ("/", "get", "Whether the daemon runs", None, "text/plain"),
@@ -49,8 +52,8 @@ MANAGEMENT: tuple[tuple[str, str, str, dict[str, Any] | None, str], ...] = (
     ("/api/show", "post", "What is known of a model", NAMED, "application/json"),
     ("/api/create", "post", "Make a model", STREAMED, "application/x-ndjson"),
     ("/api/pull", "post", "Get a model", STREAMED, "application/x-ndjson"),
-    ("/api/copy", "post", "Give a model a second name", COPY, "text/plain"),
-    ("/api/delete", "delete", "Remove a model", NAMED, "text/plain"),
+    ("/api/copy", "post", "Give a model a second name", COPY, EMPTY),
+    ("/api/delete", "delete", "Remove a model", NAMED, EMPTY),
     ("/api/generate", "post", "Load or unload a model", LOAD_ONLY, "application/json"),
     ("/api/chat", "post", "Load or unload a model", LOAD_ONLY, "application/json"),
     ("/api/push", "post", "Send a model to a registry", STREAMED, "application/x-ndjson"),
@@ -73,7 +76,7 @@ def document() -> dict[str, Any]:
     for path in model_lists():
         paths[path] = {"get": management("Models", None, "application/json")}
     digest = {"name": "digest", "in": "path", "required": True, "schema": {"type": "string"}}
-    blob = management("Upload a file under its digest", None, "text/plain")
+    blob = management("Upload a file under its digest", None, EMPTY)
     blob["responses"] = {**blob["responses"], "201": {"description": "stored"}}
     blob["requestBody"] = {"content": {"application/octet-stream": {}}}
     paths["/api/blobs/{digest}"] = {"post": {**blob, "parameters": [digest]}}
@@ -139,7 +142,9 @@ def management(summary: str, body: dict[str, Any] | None, media: str) -> dict[st
 
 def responses(statuses: Iterable[int], media: str) -> Mapping[str, Any]:
     """A 200 and the errors."""
-    found = {"200": {"description": "the answer", "content": content_of(media)}}
+    found: dict[str, Any] = {"200": {"description": "the answer"}}
+    if media != EMPTY:
+        found["200"]["content"] = content_of(media)
     for status in sorted(statuses):
         why = "try again after Retry-After" if status in (429, 503) else "an error, in the contract's own shape"
         found[str(status)] = {"description": why, "content": content_of("application/json")}
