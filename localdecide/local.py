@@ -66,7 +66,7 @@ class LocalService:
         return memory.usable(self.settings.memory, machine.read(), resident)
 
     def _runner(self, spec: ModelSpec) -> Runner:
-        options: dict[str, Any] = {"cache_bytes": self._cache, "share_decodes": self.settings.share_decodes}
+        options: dict[str, Any] = {"cache_bytes": self._cache}
         if self.settings.fast_weights == "auto":
             options |= {"derived": str(self.store.root / "derived"), "memory": self._budget(0)}
         return self._make_runner(spec, options, load_timeout=self.settings.load_timeout.seconds)

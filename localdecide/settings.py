@@ -104,7 +104,6 @@ TABLE: tuple[Setting, ...] = (
     Setting("MEMORY", "0", _bytes, "Memory that models may use together; 0 means what the machine has."),
     Setting("CACHE_BYTES", "512MiB", _bytes, "Memory of each runner's state cache."),
     Setting("FAST_WEIGHTS", "auto", _choice("auto", "off"), "Convert weight types that are slow here, once."),
-    Setting("SHARE_DECODES", "0", _flag, "Let requests share decodes; pays on GPUs only."),
     Setting("MAX_BODY", "32MiB", _bytes, "Largest request body; larger ones get 413."),
     Setting("MAX_TEXT", "1MiB", _bytes, "Largest state and schema text of a request; larger ones get 413."),
     Setting("API_KEY", "", _text, "Key that requests must carry as Bearer or x-api-key; empty asks for none."),

@@ -5,10 +5,32 @@ It knows token ids and positions, nothing of text, questions or families. One th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from localdecide.core.plan import Limits, Plan, Rows, Vocabulary
+from localdecide.core.errors import PromptTooLong
+from localdecide.core.plan import Limits, Plan, Prompt, Rows, Vocabulary
+
+Work = Callable[[], None]
+
+
+def never() -> bool:
+    return False
+
+
+def nothing() -> None:
+    return None
+
+
+def refuse_long(prompts: Sequence[Prompt], context: int) -> None:
+    """Raises PromptTooLong, with both numbers, for the first prompt over the context."""
+    for prompt in prompts:
+        if len(prompt.tokens) > context:
+            raise PromptTooLong(
+                f'prompt for question "{prompt.question}" has {len(prompt.tokens)} tokens; '
+                f"the model's context is {context} (input is never truncated)",
+                {"question": prompt.question, "tokens": len(prompt.tokens), "limit": context},
+            )
 
 
 class Engine(Protocol):
@@ -23,8 +45,18 @@ class Engine(Protocol):
         """Keys of the GGUF header, typed."""
         ...
 
-    def evaluate(self, plan: Plan, *, exact: bool = False, cancelled: Callable[[], bool] = lambda: False) -> Rows:
+    def evaluate(
+        self,
+        plan: Plan,
+        *,
+        exact: bool = False,
+        cancelled: Callable[[], bool] = never,
+        interrupt: Callable[[], Work | None] = nothing,
+    ) -> Rows:
         """Every read of every prompt, a function of the plan and `exact` alone, bit for bit.
+
+        interrupt: asked between two parts of a long state; the work it returns may evaluate other plans
+        here, and changes nothing of this one.
 
         Raises PromptTooLong before anything is decoded, Cancelled when `cancelled()` turns true
         between two decodes, NumericalError for rows that are not numbers, ModelFailed otherwise.

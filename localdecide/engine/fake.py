@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from localdecide.core.errors import Cancelled, PromptTooLong
+from localdecide.core.errors import Cancelled
 from localdecide.core.plan import Hidden, LabelRow, Labels, Limits, Plan, Prompt, Rows, Special
+from localdecide.engine.base import Work, never, nothing, refuse_long
 
 WIDTH = 16
 _CONTROL = ("<|im_start|>", "<|im_end|>", "<|endoftext|>")
@@ -70,17 +71,21 @@ class FakeEngine:
             "eos_text": "<|endoftext|>",
         }
 
-    def evaluate(self, plan: Plan, *, exact: bool = False, cancelled: Callable[[], bool] = lambda: False) -> Rows:
-        for prompt in plan.prompts:
-            if len(prompt.tokens) > self.limits.context:
-                raise PromptTooLong(
-                    f'prompt for question "{prompt.question}" has {len(prompt.tokens)} tokens; '
-                    f"the model's context is {self.limits.context} (input is never truncated)"
-                )
+    def evaluate(
+        self,
+        plan: Plan,
+        *,
+        exact: bool = False,
+        cancelled: Callable[[], bool] = never,
+        interrupt: Callable[[], Work | None] = nothing,
+    ) -> Rows:
+        refuse_long(plan.prompts, self.limits.context)
         values = []
         for prompt in plan.prompts:
             if cancelled():
                 raise Cancelled("request canceled")
+            if (work := interrupt()) is not None:
+                work()
             if self._delay:
                 time.sleep(self._delay)
             values.append([self._read(prompt, read) for read in prompt.reads])

@@ -14,9 +14,10 @@ from typing import Any
 import llama_cpp as llama
 import numpy as np
 
-from localdecide.core.errors import Cancelled, ModelFailed, PromptTooLong
+from localdecide.core.errors import Cancelled, ModelFailed
 from localdecide.core.plan import Hidden, Labels, Limits, Plan, Prompt, Row, Rows
 from localdecide.engine import tuning
+from localdecide.engine.base import Work, never, nothing, refuse_long
 from localdecide.engine.context import Context, Shape
 from localdecide.engine.fast_weights import Choice, describe
 from localdecide.engine.schedule import Group, Spine, Wave, first_read, schedule
@@ -73,6 +74,7 @@ class LlamaEngine:
             trained_context=int(llama.llama_model_n_ctx_train(self._model)),
             hybrid=self._hybrid,
             whole=attention == "bidirectional",
+            gpu=bool(llama.llama_supports_gpu_offload()),
         )
 
     @property
@@ -121,11 +123,18 @@ class LlamaEngine:
     def _step(self) -> int:
         return self.tuning.ubatch
 
-    def evaluate(self, plan: Plan, *, exact: bool = False, cancelled: Callable[[], bool] = lambda: False) -> Rows:
+    def evaluate(
+        self,
+        plan: Plan,
+        *,
+        exact: bool = False,
+        cancelled: Callable[[], bool] = never,
+        interrupt: Callable[[], Work | None] = nothing,
+    ) -> Rows:
         """Every read of every prompt; see `engine.base.Engine.evaluate`."""
         self._check(plan)
         self._prepare(plan)
-        run = _Run(plan.prompts, cancelled)
+        run = _Run(plan.prompts, cancelled, interrupt)
         if self._whole:
             for index in range(len(plan.prompts)):
                 self._read_whole(run, index)
@@ -141,14 +150,8 @@ class LlamaEngine:
         return Rows(run.values, run.decoded, run.cached)
 
     def _check(self, plan: Plan) -> None:
-        limit = self.limits.context
+        refuse_long(plan.prompts, self.limits.context)
         for prompt in plan.prompts:
-            if len(prompt.tokens) > limit:
-                raise PromptTooLong(
-                    f'prompt for question "{prompt.question}" has {len(prompt.tokens)} tokens; '
-                    f"the model's context is {limit} (input is never truncated)",
-                    {"question": prompt.question, "tokens": len(prompt.tokens), "limit": limit},
-                )
             if not prompt.tokens or not prompt.reads or first_read(prompt) < prompt.shared:
                 raise ModelFailed("a prompt must have tokens, and reads after its shared part only")
 
@@ -196,8 +199,18 @@ class LlamaEngine:
             self._decode_plain(prefix[done:end], done, STATE)
             run.decoded += end - done
             done = end
+            if done < len(prefix) and (work := run.interrupt()) is not None:
+                self._set_aside(work)
         if self.cache.budget:
             self.cache.put(prefix, context.snapshot(STATE))
+
+    def _set_aside(self, work: Work) -> None:
+        """Do other work between two parts of a state, which comes back bit for bit."""
+        context = self._context
+        state = context.snapshot(STATE)
+        work()
+        context.clear()
+        context.restore(STATE, state)
 
     def _decode_spine(self, run: _Run, spine: Spine) -> None:
         tokens = run.prompts[spine.waves[0].prompts[0]].tokens
@@ -305,8 +318,10 @@ class LlamaEngine:
 class _Run:
     """What one evaluation has read so far."""
 
-    def __init__(self, prompts: tuple[Prompt, ...], cancelled: Callable[[], bool]) -> None:
-        self.prompts, self._cancelled = prompts, cancelled
+    def __init__(
+        self, prompts: tuple[Prompt, ...], cancelled: Callable[[], bool], interrupt: Callable[[], Work | None]
+    ) -> None:
+        self.prompts, self._cancelled, self.interrupt = prompts, cancelled, interrupt
         self.values: list[list[Row]] = [[None] * len(prompt.reads) for prompt in prompts]
         self.hidden: dict[tuple[int, int], Any] = {}
         self.decoded = 0

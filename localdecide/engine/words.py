@@ -13,8 +13,9 @@ from typing import Any
 
 import llama_cpp as llama
 
-from localdecide.core.errors import BadModelFile, Cancelled, ModelFailed, PromptTooLong
+from localdecide.core.errors import BadModelFile, Cancelled, ModelFailed
 from localdecide.core.plan import Limits, Plan, Rows
+from localdecide.engine.base import Work, never, nothing, refuse_long
 from localdecide.engine.vocabulary import LlamaVocabulary
 from localdecide.engine.weights import read_metadata
 
@@ -60,17 +61,18 @@ class WordEngine:
         context = min(trained, int(parameters.get("num_ctx") or trained))
         self.limits = Limits(context, context, int(self.metadata.get(f"{kind}.embedding_length", 0)))
 
-    def evaluate(self, plan: Plan, *, exact: bool = False, cancelled: Callable[[], bool] = lambda: False) -> Rows:
+    def evaluate(
+        self,
+        plan: Plan,
+        *,
+        exact: bool = False,
+        cancelled: Callable[[], bool] = never,
+        interrupt: Callable[[], Work | None] = nothing,
+    ) -> Rows:
         """Nothing but the checks of lengths; the family's own encoder does the rest."""
-        for prompt in plan.prompts:
-            if prompt.reads:
-                raise ModelFailed("this engine computes nothing and can be asked for nothing")
-            if len(prompt.tokens) > self.limits.context:
-                raise PromptTooLong(
-                    f'prompt for question "{prompt.question}" has {len(prompt.tokens)} tokens; '
-                    f"the model's context is {self.limits.context} (input is never truncated)",
-                    {"question": prompt.question, "tokens": len(prompt.tokens), "limit": self.limits.context},
-                )
+        refuse_long(plan.prompts, self.limits.context)
+        if any(prompt.reads for prompt in plan.prompts):
+            raise ModelFailed("this engine computes nothing and can be asked for nothing")
         if cancelled():
             raise Cancelled("request canceled")
         return Rows([[] for _ in plan.prompts], decoded=sum(len(prompt.tokens) for prompt in plan.prompts))

@@ -11,7 +11,7 @@ from localdecide.core.decision import Decision, Result
 from localdecide.core.errors import LocaldecideError, ModelFailed
 from localdecide.core.model import ModelSpec
 from localdecide.core.questions import Noul
-from localdecide.engine.base import Engine
+from localdecide.engine.base import Engine, Work, never, nothing
 from localdecide.families.base import Family, Model, reading
 from localdecide.families.registry import family_for
 from localdecide.runner.open import open_engine
@@ -46,28 +46,34 @@ class LoadedModel:
         """Make the context, touch the weights, and meet a broken model now. A model that refuses the
         probe for a reason of its own (its template, its labels) refuses requests for the same reason."""
         try:
-            self.decide(_PROBE, lambda: False)
+            self.decide(_PROBE)
         except ModelFailed:
             raise
         except LocaldecideError:
             pass
 
-    def handle(self, job: Job) -> dict[str, Any]:
-        """The result of one frame."""
+    def handle(self, job: Job, interrupt: Callable[[], Work | None] = nothing) -> dict[str, Any]:
+        """The result of one frame. interrupt: see `engine.base.Engine.evaluate`."""
         match job.message["op"]:
             case "decide":
                 decision = frames.decision_from_wire(job.message["decision"])
-                return frames.result_to_wire(self.decide(decision, job.cancelled.is_set))
+                return frames.result_to_wire(self.decide(decision, job.cancelled.is_set, interrupt))
             case "score":
                 return score(self._engine, job.message["request"], job.cancelled.is_set)
             case other:
                 raise ModelFailed(f"the runner has no operation {other!r}")
 
-    def decide(self, decision: Decision, cancelled: Callable[[], bool]) -> Result:
+    def decide(
+        self,
+        decision: Decision,
+        cancelled: Callable[[], bool] = never,
+        interrupt: Callable[[], Work | None] = nothing,
+    ) -> Result:
         """All readings of a decision."""
         started = time.perf_counter()
         plan = self._family.plan(decision, self._model)
-        rows = self._engine.evaluate(plan, exact=decision.options.exact, cancelled=cancelled)
+        exact = decision.options.exact
+        rows = self._engine.evaluate(plan, exact=exact, cancelled=cancelled, interrupt=interrupt)
         evidence = self._family.read(decision, self._model, plan, rows)
         readings = {key: reading(evidence[key], decision.options.temperature) for key in decision.questions}
         return Result(
@@ -77,7 +83,7 @@ class LoadedModel:
             decoded_tokens=rows.decoded,
             cached_tokens=rows.cached,
             joint=self._family.JOINT,
-            exact=decision.options.exact,
+            exact=exact,
             compute_seconds=time.perf_counter() - started,
         )
 

@@ -10,12 +10,15 @@ import logging
 import os
 import sys
 import threading
+from collections.abc import Callable
+from functools import partial
 from typing import Any, BinaryIO
 
 from localdecide.core import frames
 from localdecide.core.errors import LocaldecideError, ModelFailed
 from localdecide.core.model import ModelSpec
-from localdecide.runner.queue import WorkQueue
+from localdecide.engine.base import Work, nothing
+from localdecide.runner.queue import Job, WorkQueue
 
 logger = logging.getLogger(__name__)
 
@@ -74,12 +77,23 @@ def _work(first: dict[str, Any], pipe: Pipe, queue: WorkQueue) -> None:
         pipe.send({"op": "failed", "error": _wire(error)})
         return
     pipe.send({"op": "ready", "info": model.describe()})
+
+    def answer(job: Job, interrupt: Callable[[], Work | None]) -> None:
+        try:
+            message = {"id": job.id, "result": model.handle(job, interrupt)}
+        except Exception as error:
+            message = {"id": job.id, "error": _wire(error)}
+        queue.done(job)
+        pipe.send(message)
+
+    def between(running: Job) -> Work | None:
+        """A much shorter job that waits behind a long one: it is answered between two parts of its state."""
+        shorter = queue.take_shorter(running)
+        return None if shorter is None else partial(answer, shorter, nothing)
+
     while True:
         job = queue.take()
-        try:
-            pipe.send({"id": job.id, "result": model.handle(job)})
-        except Exception as error:
-            pipe.send({"id": job.id, "error": _wire(error)})
+        answer(job, partial(between, job))
 
 
 def _wire(error: Exception) -> dict[str, Any]:

@@ -7,6 +7,9 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Any
 
+# A job may overtake inside a running one if it has at most this part of its text.
+SHORTER = 0.25
+
 
 @dataclass(slots=True)
 class Job:
@@ -16,13 +19,19 @@ class Job:
     message: dict[str, Any]
     cancelled: threading.Event = field(default_factory=threading.Event)
 
+    @property
+    def length(self) -> int:
+        """Characters of the state, about: what the time of a request grows with."""
+        state = self.message.get("decision", {}).get("state")
+        return len(state if isinstance(state, str) else repr(state))
+
 
 class WorkQueue:
     """Filled by the thread that reads the pipe, emptied by the thread that owns the model."""
 
     def __init__(self) -> None:
         self._waiting: OrderedDict[int, Job] = OrderedDict()
-        self._running: Job | None = None
+        self._running: dict[int, Job] = {}
         self._changed = threading.Condition()
 
     def __len__(self) -> int:
@@ -36,14 +45,30 @@ class WorkQueue:
     def take(self) -> Job:
         """The oldest job; waits for one."""
         with self._changed:
-            self._running = None
             while not self._waiting:
                 self._changed.wait()
-            _, self._running = self._waiting.popitem(last=False)
-            return self._running
+            return self._start(next(iter(self._waiting.values())))
+
+    def take_shorter(self, running: Job) -> Job | None:
+        """The oldest waiting job that is much shorter than a running one, or None."""
+        with self._changed:
+            if not self._waiting:
+                return None
+            limit = running.length * SHORTER
+            found = next((job for job in self._waiting.values() if job.length <= limit), None)
+            return None if found is None else self._start(found)
+
+    def done(self, job: Job) -> None:
+        with self._changed:
+            del self._running[job.id]
 
     def cancel(self, job_id: int) -> None:
         """Drop a waiting job without an answer; ask a running one to stop at its next decode."""
         with self._changed:
-            if self._waiting.pop(job_id, None) is None and self._running is not None and self._running.id == job_id:
-                self._running.cancelled.set()
+            if self._waiting.pop(job_id, None) is None and job_id in self._running:
+                self._running[job_id].cancelled.set()
+
+    def _start(self, job: Job) -> Job:
+        del self._waiting[job.id]
+        self._running[job.id] = job
+        return job

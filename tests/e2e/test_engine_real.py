@@ -150,6 +150,21 @@ def test_a_cancelled_request_stops_between_decodes(model: LoadedModel) -> None:
     assert ask(model, "urgent", state="calm") == before
 
 
+def test_short_work_inside_long_work_changes_no_bit(spec: ModelSpec, model: LoadedModel) -> None:
+    """A state that is set aside for other requests is read as if nothing had happened, and so are they."""
+    long = Decision("c " * 900, parse_questions({"tone": QUESTIONS["tone"]}))
+    short = Decision("calm", parse_questions({"urgent": QUESTIONS["urgent"]}))
+    quiet = open_model(spec, cache_bytes=0)
+    expected = (quiet.decide(long).readings, quiet.decide(short).readings)
+    inside: list[Any] = []
+
+    def interrupt() -> Any:
+        return lambda: inside.append(model.decide(short).readings)
+
+    assert (model.decide(long, interrupt=interrupt).readings, inside[0]) == expected
+    assert len(inside) == 3
+
+
 def test_memory_does_not_grow_with_context_times_vocabulary(model: LoadedModel) -> None:
     """Reading 40 long prompts adds no gigabytes: 4096 x 49152 floats would be 800 MB each."""
     ask(model, "tone", state="warm " * 3000)
