@@ -55,7 +55,7 @@ def command(
     shown = client.post("/api/show", {"model": model}, timeout=60.0)
     rows = [row(cell, index, figures) for index, cell in figures]
     if json:
-        machine = {"cpus": os.cpu_count(), "model": model, "engine": shown.get("engine")}
+        machine = {"cpus": os.cpu_count(), "model": model, "engine": (shown.get("loaded") or {}).get("engine")}
         servers = [{"url": target.url, "dialect": target.dialect, "model": target.model} for target in targets]
         output.json({**machine, "servers": servers, "rows": rows})
     else:

@@ -14,7 +14,7 @@ def sections(shown: Mapping[str, Any], *, verbose: bool) -> Iterator[str]:
     if projector := shown.get("projector_info"):
         yield from _section("Projector", _columns([(name, _value(value)) for name, value in projector.items()]))
     yield from _section("Decisions", _columns(_decisions(shown)))
-    yield from _section("Loaded", _columns(_engine(shown)))
+    yield from _section("Loaded", _columns(engine_rows(shown)))
     yield from _section("Parameters", _text_lines(shown.get("parameters")))
     yield from _section("System", _head(shown.get("system")))
     yield from _section("License", _head(shown.get("license")))
@@ -66,7 +66,7 @@ def _readout(readout: Mapping[str, Any]) -> str:
 _REASONS = {"threads": "num_thread", "context": "num_ctx", "batch": "num_batch", "ubatch": "num_ubatch"}
 
 
-def _engine(shown: Mapping[str, Any]) -> list[tuple[str, str]]:
+def engine_rows(shown: Mapping[str, Any]) -> list[tuple[str, str]]:
     """How the loaded model runs, with the reason of each choice."""
     engine = (shown.get("loaded") or {}).get("engine") or {}
     reasons = engine.get("reasons") or {}

@@ -17,6 +17,7 @@ from typing import Any, Literal
 from localdecide import __version__, paths
 from localdecide import settings as table
 from localdecide.cli import human
+from localdecide.cli.card import engine_rows
 from localdecide.cli.client import Client, DaemonError, Interrupted, Unreachable
 from localdecide.cli.start import log_path
 from localdecide.settings import Settings
@@ -154,19 +155,25 @@ def daemon(client: Client) -> list[Check]:
     """Whether it answers, in which version, and what it holds."""
     try:
         version = client.get("/api/version", timeout=5.0)["version"]
-        loaded = client.get("/api/ps", timeout=5.0)["models"]
+        loaded = [model["name"] for model in client.get("/api/ps", timeout=5.0)["models"]]
+        shown = {name: client.post("/api/show", {"model": name}, timeout=30.0) for name in loaded}
     except Unreachable:
         text = f"none answers at {client.address}"
         return [Check("daemon", "warn", text, "commands start one, or run `localdecide serve`")]
-    except (Interrupted, DaemonError, TypeError, KeyError) as error:
+    except (Interrupted, DaemonError, TypeError, KeyError, AttributeError) as error:
         text = f"{client.address} answers, but not as localdecide does: {error}"
         return [Check("daemon", "fail", text, "choose another address in `LOCALDECIDE_HOST`")]
     found = [Check("daemon", "ok", f"version {version} at {client.address}")]
     if version != __version__:
         text = f"the daemon at {client.address} is version {version}, this program is {__version__}"
         found = [Check("daemon", "warn", text, "`localdecide shutdown` ends it; the next command starts the new one")]
-    names = ", ".join(model["name"] for model in loaded) or "none"
-    return [*found, Check("loaded", "ok", names), Check("log", "ok", str(log_path()))]
+    for name, each in shown.items():
+        # What was chosen for this model on this machine, and why.
+        chosen = "; ".join(f"{choice} {value}" for choice, value in engine_rows(each))
+        found.append(Check("loaded", "ok", f"{name}: {chosen}" if chosen else name))
+    if not loaded:
+        found.append(Check("loaded", "ok", "none"))
+    return [*found, Check("log", "ok", str(log_path()))]
 
 
 def folders(configured: str) -> list[Check]:

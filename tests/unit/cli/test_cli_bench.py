@@ -97,7 +97,7 @@ def rival() -> Iterator[Server]:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch, server: Server) -> None:
     """A short table and a daemon: the fake at LOCALDECIDE_HOST."""
-    server.replies["/api/show"] = {"engine": {"threads": 1}}
+    server.replies["/api/show"] = {"loaded": {"engine": {"threads": 1}}}
     monkeypatch.setenv("LOCALDECIDE_HOST", f"127.0.0.1:{server.port}")
     short = [Cell(300, 1, "cold"), Cell(300, 4, "cold"), Cell(300, 4, "cached"), Cell(200, 1, "clients", 4)]
     monkeypatch.setattr("localdecide.cli.bench.cells", lambda quick: short)

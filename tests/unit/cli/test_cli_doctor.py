@@ -45,6 +45,8 @@ def test_a_machine_in_order(cli: Callable[..., Outcome], daemon: Daemon) -> None
     """All lines are there, none fails, exit code 0."""
     daemon.replies["GET /api/version"] = (200, {"version": __version__})
     daemon.replies["GET /api/ps"] = (200, {"models": [{"name": "smollm2:latest"}]})
+    engine = {"threads": 2, "reasons": {"num_thread": "physical cores"}}
+    daemon.replies["POST /api/show"] = (200, {"loaded": {"engine": engine}})
     done = cli("doctor")
 
     assert 0 == done.code
@@ -52,7 +54,7 @@ def test_a_machine_in_order(cli: Callable[..., Outcome], daemon: Daemon) -> None
     names = ["version", "binding", "backend", "cpu", "daemon", "loaded", "log", "models", "setting"]
     assert names == list(dict.fromkeys(name for _, name in words))
     assert {"OK"} == {status for status, _ in words}
-    assert "smollm2:latest" in done.out
+    assert "smollm2:latest: threads 2 (physical cores)" in done.out
     assert "8.0 GB free of 16 GB" in done.out
     assert f"LOCALDECIDE_HOST=127.0.0.1:{daemon.port} (from the environment" in done.out
 
