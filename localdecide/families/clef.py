@@ -42,14 +42,19 @@ TEMPLATE = (
     "{{ sep }}\n\nSCHEMA FIELDS:\n{{ sep }}"
     "{% for question in questions %}"
     "{{ '\\n' }}FIELD {{ loop.index }}\nID: {{ question.id }}\nTYPE: {{ question.type }}\n"
-    "INSTRUCTION: {{ mark_question }}"
+    "INSTRUCTION: {{ sep }}{{ mark_question }}"
     "{{ question.instructions if question.instructions is string"
     " else question.instructions | tojson(separators=(',', ':')) }}"
     "{{ sep }}\nALLOWED OPTIONS:\n"
     "{% for option in question.options %}"
-    "{{ sep }}OPTION {{ loop.index }}: {{ mark_option }}"
-    "{% if option.description is none %}{{ {'option_id': option.key} | tojson(separators=(',', ':')) }}"
-    "{% else %}{{ {'description': option.description, 'option_id': option.key} | tojson(separators=(',', ':')) }}"
+    "{% set text = option.description %}"
+    "{% if question.type == 'noul' and text is none %}"
+    "{% set text = 'The proposition is true or the answer is yes.' if option.key == 'true'"
+    " else 'The proposition is false or the answer is no.' %}"
+    "{% endif %}"
+    "{{ sep }}OPTION {{ loop.index }}: {{ sep }}{{ mark_option }}"
+    "{% if text is none %}{{ {'option_id': option.key} | tojson(separators=(',', ':')) }}"
+    "{% else %}{{ {'description': text, 'option_id': option.key} | tojson(separators=(',', ':')) }}"
     "{% endif %}{{ sep }}\n"
     "{% endfor %}"
     "{{ sep }}END FIELD\n{{ sep }}"
@@ -144,7 +149,9 @@ def _inputs(key: str, question: Question, guard: Guard) -> dict[str, Any]:
     def text(value: Json) -> Any:
         return guard.wrap(sort_keys(value))
 
-    options = [(option.key, option.value) for option in shown.clef(question)]
+    # A side without a description is the template's to describe.
+    texts = dict(shown.described(question))
+    options = [(option.key, texts[option.key]) for option in shown.clef(question)]
     inputs = template_inputs(key, question, options, text)
     # The span of a question must hold tokens: a question that says nothing is represented by its id.
     if not inputs["instructions"]:

@@ -30,12 +30,12 @@ MARKS = ("state", "question", "option")
 
 TEMPLATE = (
     "{{ sep }}<|startoftext|><|reserved_7|>"
-    "{{ mark_state }}{% if state is not none %}{{ state if state is string else state | tojson }}{% endif %}"
-    "{{ mark_question }}<|reserved_8|>{{ instructions if instructions is string else instructions | tojson }}"
+    "{{ sep }}{{ mark_state }}{% if state is not none %}{{ state if state is string else state | tojson }}{% endif %}"
+    "{{ sep }}{{ mark_question }}<|reserved_8|>{{ instructions if instructions is string else instructions | tojson }}"
     "{% for option in options %}"
     "{% set text = option.description if option.description is string else option.description | tojson %}"
     "{% set given = option.description is not none and option.description != '' %}"
-    "{{ sep }}<|reserved_9|><|mask|>{{ mark_option }} "
+    "{{ sep }}<|reserved_9|><|mask|>{{ sep }}{{ mark_option }} "
     "{% if type == 'choice' %}{{ option.key }}{% if given %}: {{ text }}{% endif %}"
     "{% elif type == 'score' %}level {{ option.key }}: {{ text }}"
     "{% elif given %}{{ option.key }}: {{ text }}"

@@ -37,7 +37,7 @@ def options(question):
         return sorted(criteria.items())
     if question["type"] == "score":
         return [(str(level), text) for level, text in enumerate(criteria)]
-    return [("true", criteria.get("true")), ("false", criteria.get("false", FALSE))]
+    return [("true", criteria["true"]), ("false", criteria.get("false") or FALSE)]
 
 
 class Reference:

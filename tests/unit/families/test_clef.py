@@ -28,7 +28,8 @@ GOLDEN = (
     'OPTION 1: {"description":"it is done","option_id":"true"}\n'
     f'OPTION 2: {{"description":"{FALSE}","option_id":"false"}}\nEND FIELD\n'
     '\nFIELD 3\nID: null-sided\nTYPE: noul\nINSTRUCTION: {"a":"x","b":1}\nALLOWED OPTIONS:\n'
-    'OPTION 1: {"description":"","option_id":"true"}\nOPTION 2: {"option_id":"false"}\nEND FIELD\n'
+    'OPTION 1: {"description":"","option_id":"true"}\n'
+    f'OPTION 2: {{"description":"{FALSE}","option_id":"false"}}\nEND FIELD\n'
     "\nFIELD 4\nID: bare\nTYPE: noul\nINSTRUCTION: Sure?\nALLOWED OPTIONS:\n"
     f'OPTION 1: {{"description":"{TRUE}","option_id":"true"}}\n'
     f'OPTION 2: {{"description":"{FALSE}","option_id":"false"}}\nEND FIELD\n'
