@@ -16,12 +16,13 @@ def command(json: Json = False, quiet: Quiet = False) -> None:
         output.json(found)
         return
     if quiet:
-        output.data(str(found["blobs"] + sum(partial["size"] for partial in found["partials"])))
+        output.data(str(found["blobs"] + found["derived"] + sum(partial["size"] for partial in found["partials"])))
         return
     rows = [(row["name"], human.size(row["size"]), human.size(row["own"])) for row in found["models"]]
     output.table(("NAME", "SIZE", "OWN"), rows)
     unfinished = sum(partial["size"] for partial in found["partials"])
     output.talk(
         f"{human.size(found['blobs'])} in {found['root']}, {human.size(found['unused'])} of it unused, "
-        f"{human.size(unfinished)} unfinished, {human.size(found['free'])} free"
+        f"{human.size(found['derived'])} of faster copies, {human.size(unfinished)} unfinished, "
+        f"{human.size(found['free'])} free"
     )

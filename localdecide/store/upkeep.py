@@ -10,6 +10,7 @@ from typing import Any
 
 from localdecide.store.blobs import disk_errors, free_bytes
 from localdecide.store.catalog import Catalog
+from localdecide.store.derived import derived_files
 from localdecide.store.download.partial import Leftover, leftovers
 
 _YOUNG = 3600.0  # seconds: a temporary file of a writer that may still be at work
@@ -18,7 +19,7 @@ Progress = Iterator[dict[str, Any]]
 
 
 def du(catalog: Catalog) -> dict[str, Any]:
-    """Bytes by model (`size` in all, `own` what only it uses), unused blobs, partials, and free bytes of the disk."""
+    """Bytes by model (`size` in all, `own` what only it uses), of unused blobs, copies and partials, and free."""
     models = catalog.list()
     users: dict[str, int] = {}
     for model in models:
@@ -39,6 +40,7 @@ def du(catalog: Catalog) -> dict[str, Any]:
         "models": rows,
         "blobs": sum(blobs.values()),
         "unused": sum(size for digest, size in blobs.items() if digest not in users),
+        "derived": sum(size for _, _, size in derived_files(catalog.root)),
         "partials": partials,
         "free": free_bytes(catalog.root),
     }
@@ -59,6 +61,13 @@ def prune(catalog: Catalog, request: Mapping[str, Any]) -> Progress:
             if digest not in keep:
                 freed += catalog.blobs.remove(digest) if apply else size
                 yield {"status": f"unused {digest}", "digest": digest, "size": size}
+        for digest, path, size in derived_files(catalog.root):
+            if digest not in keep:
+                with disk_errors(path.parent):
+                    if apply:
+                        path.unlink(missing_ok=True)
+                freed += size
+                yield {"status": f"unused copy {path.name}", "digest": digest, "size": size}
         for path, size in _temporary(catalog):
             with disk_errors(path.parent):
                 if apply:
