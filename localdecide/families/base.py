@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from localdecide.core.decision import Decision, Reading
+from localdecide.core.decision import Decision, Options, Reading
+from localdecide.core.errors import UnsupportedInput
 from localdecide.core.model import ModelSpec
 from localdecide.core.plan import Limits, Plan, Rows, Vocabulary
 from localdecide.core.probability import mean, softmax
@@ -71,6 +72,20 @@ class Family(Protocol):
     def describe(self, model: Model) -> dict[str, Any]:
         """What `show` says: readouts, temperatures, limits, label alphabet, and where each came from."""
         ...
+
+
+def check_options(family: Family, options: Options) -> None:
+    """Refuses what has no place in the one prompt that a model was trained with.
+
+    A family whose prompt is free to change names the published versions it writes as PROMPTS.
+    """
+    prompts: tuple[str, ...] = getattr(family, "PROMPTS", ())
+    if options.prompt is not None and options.prompt not in prompts:
+        raise UnsupportedInput.at(
+            ("prompt_format_version",), f"{family.NAME} models have one prompt of their own; ask through /v1/systemone"
+        )
+    if options.system and not prompts:
+        raise UnsupportedInput.at(("instructions",), f"the prompt of {family.NAME} models is fixed")
 
 
 def reading(evidence: Evidence, temperature: float | None = None) -> Reading:

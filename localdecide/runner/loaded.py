@@ -12,7 +12,7 @@ from localdecide.core.errors import LocaldecideError, ModelFailed
 from localdecide.core.model import ModelSpec
 from localdecide.core.questions import Noul
 from localdecide.engine.base import Engine, Work, never, nothing
-from localdecide.families.base import Family, Model, reading
+from localdecide.families.base import Family, Model, check_options, reading
 from localdecide.families.registry import family_for
 from localdecide.runner.open import open_engine
 from localdecide.runner.queue import Job
@@ -71,6 +71,7 @@ class LoadedModel:
     ) -> Result:
         """All readings of a decision."""
         started = time.perf_counter()
+        check_options(self._family, decision.options)
         plan = self._family.plan(decision, self._model)
         exact = decision.options.exact
         rows = self._engine.evaluate(plan, exact=exact, cancelled=cancelled, interrupt=interrupt)
