@@ -18,6 +18,7 @@ from localdecide.families.base import Model
 from localdecide.families.decision_file import decision_keys, template
 from localdecide.families.inputs import refuse_images, template_inputs, user_values
 from localdecide.families.marker_family import Cut, MarkerPlan, plan_of, special_id
+from localdecide.families.mmbert import vocabulary_of
 from localdecide.families.options import false_first
 from localdecide.families.text import Guard
 
@@ -62,9 +63,10 @@ def plan(decision: Decision, model: Model) -> MarkerPlan:
     """Raises UnsupportedInput for images, PromptTooLong where no cut helps."""
     refuse_images(decision)
     cls, sep, mask = (special_id(model, *names) for names in _SPECIALS)
-    shown = [model.vocabulary.piece(token) for token in (cls, sep, mask)]
+    vocabulary = vocabulary_of(model)
+    shown = [vocabulary.piece(token) for token in (cls, sep, mask)]
     source = template(model, template_text(*shown))
-    guard = Guard(model.vocabulary, *user_values(decision))
+    guard = Guard(vocabulary, *user_values(decision))
 
     def text(value: Json) -> Any:
         return guard.wrap(_without(value, shown[2]))

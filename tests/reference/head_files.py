@@ -13,8 +13,9 @@ from localdecide.families import clef, kev, laya, lfm2_d1_omni
 from localdecide.store.gguf_header import read_header
 from localdecide.store.gguf_pieces import write as write_pieces
 from localdecide.store.gguf_split import split
+from tests.reference.julia_vocabulary import JuliaVocabulary
 from tests.tiny import lfm2, modern_bert, qwen35
-from tests.tiny.model import write
+from tests.tiny.model import Random, write
 from tests.tiny.vocabulary import LFM2, vocabulary
 
 CONTEXT = 8192
@@ -96,6 +97,25 @@ def laya_files(folder: Path, *, activation: str = "gelu", name: str = "tiny enco
     return imported("laya", whole.path)
 
 
+def julia_files(folder: Path) -> HeadFiles:
+    words: Any = JuliaVocabulary()
+    config = modern_bert.CONFIG | {"vocab_size": len(words), "max_position_embeddings": CONTEXT}
+    layers = config["num_hidden_layers"]
+    weights = modern_bert.random_weights(config, Random(16))
+    tensors = {modern_bert.gguf_name(name): array for name, array in weights.items()}
+    head = torch_heads.scramble(torch_heads.Marker(64, HEADS, 2, 1e-5), 17, 1.2)
+    tensors |= torch_heads.marker_to_gguf(head, layers)
+    template = laya.template_text("<bos>", "<eos>", "<mask>", julia=True)
+    keys = header("modern-bert", "laya", template, {}, max_head_tokens=256, block_count=2)
+    keys["tokenizer.ggml.token_type_count"] = 3
+    sizes = modern_bert.keys(config) | {
+        "block_count": layers + 2,
+        "feed_forward_length": [config["intermediate_size"]] * layers + [256] * 2,
+    }
+    whole = write(folder / "julia.gguf", "modern-bert", tensors, sizes, words, metadata=keys, name="Julia-1")
+    return imported("laya", whole)
+
+
 def omni_files(folder: Path) -> HeadFiles:
     kinds = lfm2.CONFIG["layer_types"]
     layers = len(kinds)
@@ -116,4 +136,10 @@ def omni_files(folder: Path) -> HeadFiles:
     return imported("lfm2-d1-omni", whole.path)
 
 
-BUILDERS = {"kev": kev_files, "clef": clef_files, "laya": laya_files, "lfm2-d1-omni": omni_files}
+BUILDERS = {
+    "kev": kev_files,
+    "clef": clef_files,
+    "laya": laya_files,
+    "julia": julia_files,
+    "lfm2-d1-omni": omni_files,
+}
