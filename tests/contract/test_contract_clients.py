@@ -25,6 +25,30 @@ def three(team: float, anger: float, **urgent: object) -> dict[str, object]:
     }
 
 
+def listed() -> list[dict[str, object]]:
+    """The three answers as OpenAI's list."""
+    return [
+        {
+            "type": "choice",
+            "name": "team",
+            "choice": "billing",
+            "confidence": close(0.9),
+            "probabilities": [{"value": "billing", "probability": 0.9}, {"value": "sales", "probability": 0.1}],
+        },
+        {"type": "predicate", "name": "urgent", "probability": 0.8},
+        {
+            "type": "score",
+            "name": "anger",
+            "score": close(0.7),
+            "confidence": close(0.7),
+            "probabilities": [
+                {"value": 0, "label": "calm", "probability": 0.3},
+                {"value": 1, "label": "angry", "probability": 0.7},
+            ],
+        },
+    ]
+
+
 def less_ours(answers: dict[str, dict[str, object]]) -> dict[str, dict[str, object]]:
     """Answers without the root's own fields."""
     return {
@@ -99,6 +123,7 @@ def test_pydantic_ai(client, fake):
         assert answer["team"] in ("billing", "sales")
         assert isinstance(answer["urgent"], bool)
         assert 0 <= answer["likely"] <= 1
+        assert answer["anger"] in (0, 1)
 
 
 def test_semantic_router(client, fake):
@@ -116,7 +141,7 @@ def test_litellm(client, fake):
     assert found["ollama"] == three(0.5310044064107189, 0.1187091007693073)
     mass = {"probabilities": {"yes": 0.8, "no": 0.2}, "confidence": close(0.76)}
     assert found["vllm"] == three(0.855, 0.665, **mass)
-    assert found["openai"] == [{"type": "predicate", "name": "urgent", "probability": 0.8}]
+    assert found["openai"] == listed()
 
 
 def test_langchain(client, fake):
@@ -153,5 +178,5 @@ def test_typesafe_npm(client, fake, prefix, confidences):
 def test_openai_npm(client, fake):
     """openai, JavaScript: raw decisions and the questions format."""
     found = client("node", "openai_client.mjs", fake)
-    assert found["decision"] == [{"type": "predicate", "name": "urgent", "probability": 0.8}]
+    assert found["decision"] == listed()
     assert (found["chat"], found["bad"]) == ("billing", [400, "questions"])

@@ -13,7 +13,16 @@ questions = {
     "urgent": {"type": "noul", "instructions": "Needs a reply today."},
     "anger": {"type": "score", "instructions": "How angry?", "criteria": ["calm", "angry"]},
 }
-listed = [{"type": "predicate", "name": "urgent", "instructions": "Needs a reply today."}]
+listed = [
+    {
+        "type": "choice",
+        "name": "team",
+        "instructions": "Which team?",
+        "choices": [{"value": "billing"}, {"value": "sales"}],
+    },
+    {"type": "predicate", "name": "urgent", "instructions": "Needs a reply today."},
+    {"type": "score", "name": "anger", "instructions": "How angry?", "levels": [{"label": "calm"}, {"label": "angry"}]},
+]
 out = {}
 for name, model, address in (
     ("typesafe", "typesafe/m", f"{base}/typesafe"),

@@ -9,7 +9,11 @@ const decision = await client.post("/decisions", {
   body: {
     model: "m",
     input: "Charged twice",
-    questions: [{ type: "predicate", name: "urgent", instructions: "Needs a reply today." }],
+    questions: [
+      { type: "choice", name: "team", instructions: "Which team?", choices: [{ value: "billing" }, { value: "sales" }] },
+      { type: "predicate", name: "urgent", instructions: "Needs a reply today." },
+      { type: "score", name: "anger", instructions: "How angry?", levels: [{ label: "calm" }, { label: "angry" }] },
+    ],
   },
 });
 out.decision = decision.answers;

@@ -5,7 +5,7 @@ import os
 import sys
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, WithJsonSchema
 from pydantic_ai import Agent
 from pydantic_ai.models import infer_model
 from pydantic_ai.models.system_one import SystemOneModel
@@ -14,10 +14,14 @@ from pydantic_ai.providers.system_one import SystemOneProvider
 base = sys.argv[1]
 
 
+LEVELS = {"anyOf": [{"const": 0, "description": "calm"}, {"const": 1, "description": "angry"}]}
+
+
 class Ticket(BaseModel):
     team: Literal["billing", "sales"] = Field(description="Which team?")
     urgent: bool = Field(description="Needs a reply today.")
     likely: Annotated[float, Field(ge=0, le=1, description="Needs a reply today.")]
+    anger: Annotated[int, WithJsonSchema({**LEVELS, "description": "How angry?"})]
 
 
 def ask(model: object) -> dict[str, object]:
