@@ -213,7 +213,7 @@ class Attempt:
                 self.fetched += len(data)
                 while (last is None or index < last) and len(buffer) >= max(1, self.length(index)):
                     length = self.length(index)
-                    self._keep(index, bytes(buffer[:length]))
+                    self._keep(index, bytes(memoryview(buffer)[:length]))
                     del buffer[:length]
                     index += 1
                 if index == last and buffer:

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from localdecide import __version__
 from localdecide.core.errors import Offline, SourceFailed
+from localdecide.store.download.transport import transports
 
 if TYPE_CHECKING:
     import httpx
@@ -74,8 +75,10 @@ class Net:
 
         patience = self.patience
         timeout = httpx.Timeout(patience.stall, connect=patience.connect)
+        direct, mounts = transports(_certificates(tuple(os.environ.get(variable, "") for variable in _CERTIFICATES)))
         return httpx.Client(
-            verify=_certificates(tuple(os.environ.get(variable, "") for variable in _CERTIFICATES)),
+            transport=direct,
+            mounts=mounts,
             timeout=timeout,
             headers={"User-Agent": AGENT, "Accept-Encoding": "identity"},
             max_redirects=10,

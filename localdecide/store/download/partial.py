@@ -24,7 +24,7 @@ from typing import IO, Any
 from localdecide.core.errors import Cancelled
 from localdecide.store.blobs import disk_errors, sync_folder
 
-PIECE = 2 << 20
+PIECE = 1 << 20
 """Bytes of a piece; the last one of a file may be shorter."""
 
 _LINE = re.compile(rb"(\d{1,9}) ([0-9a-f]{8})")

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from localdecide.core import names
 from localdecide.core.errors import Offline
+from localdecide.core.modelfile import checked
 from localdecide.core.names import HUGGING_FACE, ModelName
 from localdecide.store.library import LibraryEntry
 from localdecide.store.places import is_package
@@ -58,5 +59,7 @@ def _from_library(name: ModelName, entry: LibraryEntry, context: Context) -> Off
         offer = local.package_offer(source, entry.modelfile.last("install"))
     else:
         offer = offer_for(source, context)
-    about = {"library": entry.stamp, "parent_model": ""}
-    return replace(offer, name=name, modelfile=entry.modelfile, decision=about)
+    commands = list(entry.modelfile.commands)
+    if offer.modelfile and not entry.license:  # the source knows what the library does not say
+        commands += [command for command in offer.modelfile.commands if command.name == "license"]
+    return replace(offer, name=name, modelfile=checked(commands), decision={"library": entry.stamp})

@@ -30,7 +30,7 @@ from localdecide.store.download.partial import PIECE, leftovers
 from localdecide.store.store import Store
 
 PATIENCE = Patience(tries=3, pause=0.01, longest=0.02, connect=2.0, stall=2.0)
-LARGE = tiny_gguf.build({"general.name": "large"}, {"t": [0.5] * (3 * PIECE // 4)})
+LARGE = tiny_gguf.build({"general.name": "large"}, {"t": [0.5] * (6 * PIECE // 4)})
 VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")
 
 
@@ -127,7 +127,7 @@ def tls(tmp_path: Path, files: dict[str, bytes]) -> Iterator[tuple[CrookedServer
         pytest.skip("needs openssl")
     certificate, key = tmp_path / "ca.pem", tmp_path / "key.pem"
     names = "subjectAltName=DNS:models.example,IP:127.0.0.1"
-    command = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=models.example".split()
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=models.example"]
     command += ["-addext", names, "-keyout", str(key), "-out", str(certificate)]
     subprocess.run(command, check=True, capture_output=True)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

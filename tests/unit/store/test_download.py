@@ -19,7 +19,7 @@ from localdecide.store.download.origin import HttpOrigin
 from localdecide.store.download.partial import PIECE, Partial, leftovers
 
 PATIENCE = Patience(tries=4, pause=0.01, longest=0.02, connect=2.0, stall=0.3, wait=5.0)
-SIZE = 9 * PIECE + 12345
+SIZE = 18 * PIECE + 12345
 DATA = random.Random(7).randbytes(SIZE)
 DIGEST = f"sha256:{hashlib.sha256(DATA).hexdigest()}"
 FILES = {"/m.gguf": DATA}

@@ -12,6 +12,7 @@ from crooked_server import Answer, Asked, CrookedServer, serving
 from fake_registry import digest_of
 
 from localdecide.core.errors import BadModelFile, LocaldecideError, ModelNotFound, Offline, SourceFailed
+from localdecide.core.names import is_valid, parse
 from localdecide.store.depot import Depot
 from localdecide.store.download.net import Patience
 from localdecide.store.gguf_header import read_header
@@ -233,3 +234,28 @@ def test_choosing() -> None:
 def test_quants_in_names(name: str, quant: str | None) -> None:
     """The type is read from the name as people write it."""
     assert quant_of(name) == quant
+
+
+def test_every_library_entry_can_be_pulled(hub: FakeHub, tmp_path: Path) -> None:
+    """Each tag of each entry resolves: to the hub, to Ollama's registry (played by its store), or to a package."""
+    ollama = Store(tmp_path / "ollama", tmp_path)
+    depot = Depot(Store(tmp_path / "models"), ollama=(ollama.root,))
+    path = tiny_gguf.write(tmp_path / "m.gguf")
+    pulled = []
+    for entry in depot.store.library():
+        for tag, (source, _) in entry.tags.items():
+            name = parse(source) if is_valid(source) else None
+            if name is None:
+                continue
+            if name.host == "hf.co":
+                files = hub.repos.setdefault(f"{name.namespace}/{name.model}", {})
+                files[f"{name.model}-{name.tag}.gguf"] = gguf(source)
+            elif not ollama.find(source):
+                list(ollama.create({"model": source, "from": str(path)}))
+            pull(depot, f"{entry.name}:{tag}")
+            model = depot.store.resolve(f"{entry.name}:{tag}")
+            assert (model.spec.family, model.decision["library"]) == (entry.family, entry.stamp)
+            assert model.licenses or name.host != "hf.co"
+            pulled.append(entry.name)
+
+    assert set(pulled) == {entry.name for entry in depot.store.library()} - {"smollm2"}

@@ -9,6 +9,9 @@ import tiny_gguf
 from localdecide import paths
 from localdecide.core.errors import ModelNotFound
 from localdecide.core.model import Readout
+from localdecide.core.names import is_valid
+from localdecide.families.registry import names as family_names
+from localdecide.store.places import is_package
 from localdecide.store.store import Store
 
 
@@ -124,5 +127,6 @@ def test_every_entry_of_the_real_library_can_be_read() -> None:
     assert {path.parent.name for path in paths.library().glob("*/*")} == {entry.name for entry in entries}
     for entry in entries:
         assert entry.description
-        assert entry.license
         assert entry.card
+        assert entry.family in family_names()
+        assert all(is_package(source) or is_valid(source) for source, _ in entry.tags.values())

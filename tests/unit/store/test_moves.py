@@ -27,12 +27,13 @@ from localdecide.core.errors import (
 )
 from localdecide.store import bundle
 from localdecide.store.depot import Depot
+from localdecide.store.derived import weights_bytes
 from localdecide.store.download.net import Patience
 from localdecide.store.download.partial import PIECE
 from localdecide.store.store import Store
 
 PATIENCE = Patience(tries=3, pause=0.01, longest=0.02, connect=2.0, stall=2.0, wait=5.0)
-LARGE = tiny_gguf.build({"general.name": "large"}, {"t": [0.5] * (3 * PIECE // 4)})
+LARGE = tiny_gguf.build({"general.name": "large"}, {"t": [0.5] * (6 * PIECE // 4)})
 GO = threading.Event()
 
 
@@ -384,6 +385,25 @@ def test_du(depot: Depot) -> None:
     assert found["blobs"] == sum(depot.store.catalog.blobs.all().values())
     assert found["free"] > 0
     assert json.dumps(found)
+
+
+def test_faster_copies_go_with_their_blob(depot: Depot) -> None:
+    """A derived file is counted, kept while its blob is used, and pruned when nothing uses it."""
+    blob = Path(depot.store.resolve("toy").spec.path)
+    folder = depot.store.root / "derived"
+    folder.mkdir()
+    (folder / f"{blob.name}-F16.gguf").write_bytes(b"12345")
+    (folder / f"{blob.name}.json").write_text("{}")
+    assert depot.du()["derived"] == 7
+    assert weights_bytes(depot.store.root, blob) == 5
+
+    list(depot.prune({"apply": True}, GO))
+    assert len(list(folder.iterdir())) == 2
+
+    depot.store.delete("toy")
+    assert list(depot.prune({}, GO))[-1]["freed"] >= 7
+    list(depot.prune({"apply": True}, GO))
+    assert list(folder.iterdir()) == []
 
 
 # search

@@ -31,7 +31,7 @@ from localdecide.store.download.partial import PIECE, leftovers
 from localdecide.store.store import Store
 
 PATIENCE = Patience(tries=3, pause=0.01, longest=0.02, connect=2.0, stall=2.0, wait=5.0)
-LARGE = tiny_gguf.build({"general.name": "large"}, {"t": [0.5] * (3 * PIECE // 4)})
+LARGE = tiny_gguf.build({"general.name": "large"}, {"t": [0.5] * (6 * PIECE // 4)})
 
 
 @pytest.fixture
