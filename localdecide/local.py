@@ -28,6 +28,7 @@ from localdecide.scheduler.wanted import Wanted, wanted
 from localdecide.service import LoadedModel, ModelCard
 from localdecide.settings import Settings
 from localdecide.store.catalog import StoredModel
+from localdecide.store.derived import derived_folder
 from localdecide.store.store import Store
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class LocalService:
     def _runner(self, spec: ModelSpec) -> Runner:
         options: dict[str, Any] = {"cache_bytes": self._cache}
         if self.settings.fast_weights == "auto":
-            options |= {"derived": str(self.store.root / "derived"), "memory": self._budget(0)}
+            options |= {"derived": str(derived_folder(self.store.root)), "memory": self._budget(0)}
         return self._make_runner(spec, options, load_timeout=self.settings.load_timeout.seconds)
 
     # Decisions.
@@ -248,10 +249,7 @@ class LocalService:
             raise ModelNotFound(error.message + hint(error.details), error.details) from None
         except InvalidName as error:
             raise InvalidName(f"{error.message}: {text!r}"[:200], error.details) from None
-        known = self._known.get(str(model.name))
-        if known and known.model is model:
-            return known
-        return wanted(model, self.settings.keep_alive, self._cache)
+        return wanted(model, self.settings.keep_alive, self._cache, self.store.root)
 
     def _job(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = asyncio.get_running_loop().create_task(work)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from localdecide.core.duration import KeepAlive, parse_keep_alive
 from localdecide.core.model import ModelSpec
 from localdecide.scheduler import memory
 from localdecide.store.catalog import StoredModel
+from localdecide.store.derived import weights_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +39,17 @@ class Wanted:
         return self.estimate.total + self.cache
 
 
-def wanted(model: StoredModel, default: KeepAlive, cache: int) -> Wanted:
+def wanted(model: StoredModel, default: KeepAlive, cache: int, root: Path) -> Wanted:
     """Reads the GGUF's header. default: the server's keep_alive. cache: bytes of a runner's state cache.
+
+    root: the store's folder.
 
     Raises BadModelFile, StoreFailed.
     """
     facts, spec = model.facts, model.spec
     causal = facts.attention_causal and spec.attention != "bidirectional"
     shape = memory.Shape(
-        weights=memory.file_bytes(spec.path, spec.head, spec.projector),
+        weights=weights_bytes(root, Path(spec.path)) + memory.file_bytes(spec.head, spec.projector),
         kv_heads=facts.kv_heads,
         key_length=facts.key_length,
         value_length=facts.value_length,

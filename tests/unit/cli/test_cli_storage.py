@@ -108,6 +108,7 @@ def test_du(cli: Cli, daemon: Any) -> None:
         "models": [{"name": "a:latest", "size": 2_000_000, "own": 1_000}],
         "blobs": 2_000_000,
         "unused": 500,
+        "derived": 1_000_000,
         "partials": [{"size": 7}],
         "free": 10**9,
     }
@@ -116,8 +117,8 @@ def test_du(cli: Cli, daemon: Any) -> None:
     shown = cli("du")
 
     assert ["NAME        SIZE      OWN", "a:latest    2.0 MB    1.0 KB"] == shown.out.splitlines()
-    assert "2.0 MB in /m, 500 B of it unused, 7 B unfinished, 1.0 GB free\n" == shown.err
-    assert "2000007\n" == cli("du", "-q").out
+    assert "2.0 MB in /m, 500 B of it unused, 1.0 MB of faster copies, 7 B unfinished, 1.0 GB free\n" == shown.err
+    assert "3000007\n" == cli("du", "-q").out
     assert reply == json.loads(cli("du", "--json").out)
 
 
