@@ -11,7 +11,6 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from localdecide.core import errors
 from localdecide.core.decision import Decision, Result
 from localdecide.core.errors import InvalidRequest, UnsupportedInput
 from localdecide.dialects import requesty, schemas
@@ -38,13 +37,10 @@ def anthropic_error(fault: Fault) -> Body:
     return {"type": "error", "error": {"type": kind, "message": fault.message}, "request_id": fault.request_id}
 
 
-MESSAGES_STATUSES: Mapping[type[errors.LocaldecideError], int] = REQUESTY_STATUSES
-
-
 def operations(name: str, style: Style) -> dict[str, Operation]:
     """The three operations by the end of their path. name: the dialect that serves them."""
     openai_errors = Dialect(name, error_body, REQUESTY_STATUSES)
-    anthropic_errors = Dialect(name, anthropic_error, MESSAGES_STATUSES)
+    anthropic_errors = Dialect(name, anthropic_error, REQUESTY_STATUSES)
     return {
         "chat/completions": Operation(
             openai_errors,

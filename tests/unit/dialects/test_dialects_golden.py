@@ -56,6 +56,22 @@ def test_typesafe(post, body):
     assert found == {"model": "m", "answers": answers(0.8, 0.4), "usage": SYSTEM_ONE_USAGE}
 
 
+def test_a_threshold_keeps_its_meaning(post, body):
+    """The same probabilities, each contract's own number: TypeSafe's is the published .978."""
+    post.service.readings = {"Which team?": (0.9856, 0.0066, 0.0078)}
+    question = {"type": "choice", "instructions": "Which team?", "criteria": {"a": None, "b": None, "c": None}}
+    found = {
+        path: post(path, {**body, "questions": {"q": question}}).body["answers"]["q"]["confidence"]
+        for path in ("/typesafe/v1/systemone", "/v1/systemone", "/vllm/v1/systemone", "/requesty/v1/systemone")
+    }
+    assert found == {
+        "/typesafe/v1/systemone": close(0.978, abs=5e-4),
+        "/v1/systemone": close(0.9225, abs=5e-4),
+        "/vllm/v1/systemone": close(0.9856 * 0.95),
+        "/requesty/v1/systemone": close(0.9856),
+    }
+
+
 def test_ollama(post, body):
     """Entropy; the model as it was sent."""
     found = post("/ollama/v1/systemone", body).body
