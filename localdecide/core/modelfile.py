@@ -15,13 +15,15 @@
     SIZE, TAG, INSTALL                for the library: bytes of FROM, `TAG name source [size]`, and the
                                       requirement that brings a `package:` source
 
-Command words fold case; `#` starts a comment at the start of a line only. A text runs to the end of its
-line, or between quotes `"` or `\"\"\"`, which may span lines; there are no escapes.
+Command words fold case. `#` starts a comment at the start of a line, and behind READOUT, TEMPERATURE, FAMILY,
+ATTENTION and CAPABILITY. A text runs to the end of its line, or between quotes `"` or `\"\"\"`, which may span
+lines; there are no escapes.
 Ollama's MESSAGE, RENDERER, PARSER, REQUIRES and DRAFT are kept but have no effect on a decision.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -38,6 +40,7 @@ _LINES = ("from", "parameter", "capability", "family", "head", "attention", "rea
 _LIBRARY = ("size", "tag", "install")
 COMMANDS = (*_LINES, *_TEXTS, *_LIBRARY, *_IGNORED)
 ONCE = ("template", "system", "prompt", "description", "family", "head", "attention", "size")
+_COMMENTED = ("readout", "temperature", "family", "attention", "capability")
 _TYPES = ("choice", "noul", "score")
 _ATTENTION = ("causal", "bidirectional")
 _CAPABILITIES = ("decision", "completion", "vision", "tools", "thinking", "insert", "embedding")
@@ -187,6 +190,8 @@ def _commands(text: str) -> Iterable[Command]:
             value, after = _value(text, position + row.rindex(rest), end, line)
         else:
             _fail(line, f"{name.upper()} has no value")
+        if name in _COMMENTED:
+            value = re.sub(r"\s+#.*", "", value)
         yield Command(name, value, line)
         line += text.count("\n", position, after) + 1
         position = after + 1

@@ -216,6 +216,7 @@ def share(source: Path, target: Path) -> None:
     with contextlib.suppress(OSError):
         os.link(source, target)
         return
+    check_room(source.stat().st_size, target.parent)
     with source.open("rb") as reader, target.open("wb") as writer:
         shutil.copyfileobj(reader, writer, _CHUNK)
         writer.flush()
@@ -277,3 +278,14 @@ def free_bytes(folder: Path) -> int:
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
     return shutil.disk_usage(folder).free
+
+
+def check_room(needed: int, folder: Path) -> None:
+    """Raises DiskFull, with both numbers, if so many bytes do not fit."""
+    free = free_bytes(folder)
+    if needed > free:
+        message = (
+            f"not enough room in {folder}: {needed} bytes are needed and {free} are free; "
+            "`localdecide prune` and `localdecide rm` make room, LOCALDECIDE_MODELS moves the store"
+        )
+        raise DiskFull(message, {"needed": needed, "available": free, "path": str(folder)})

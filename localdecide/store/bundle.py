@@ -24,9 +24,8 @@ from typing import IO, Any
 from localdecide.core import names
 from localdecide.core.errors import BadModelFile, Cancelled, InvalidName, InvalidRequest, StoreFailed
 from localdecide.store import manifests as media
-from localdecide.store.blobs import disk_errors, resolve_file, sync_folder
+from localdecide.store.blobs import check_room, disk_errors, resolve_file, sync_folder
 from localdecide.store.catalog import StoredModel
-from localdecide.store.download.download import check_room
 from localdecide.store.download.origin import FileOrigin
 from localdecide.store.gguf_pieces import Stretch, read
 from localdecide.store.gguf_split import join, original

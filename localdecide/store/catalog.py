@@ -31,21 +31,33 @@ class StoredModel:
     """One installed model.
 
     digest: sha256 hex of the manifest. size: bytes of all its blobs. modified: RFC 3339.
-    config: the config blob. decision: our decision layer (family, readouts, ...). raw: the manifest's bytes.
+    raw: the manifest's bytes.
     """
 
     name: ModelName
     digest: str
     modified: str
     manifest: Manifest
-    config: Mapping[str, Any]
-    decision: Mapping[str, Any]
     raw: bytes = field(repr=False)
     blobs: Blobs = field(repr=False)
 
     @property
     def size(self) -> int:
         return self.manifest.size
+
+    @cached_property
+    def config(self) -> Mapping[str, Any]:
+        """The config blob; empty if it is missing: nothing about it changes an answer."""
+        try:
+            return self._json(self.manifest.config.digest)
+        except StoreFailed:
+            return {}
+
+    @cached_property
+    def decision(self) -> Mapping[str, Any]:
+        """Our decision layer: family, readouts, temperatures, ... Raises StoreFailed if it is missing."""
+        layer = self.manifest.first(media.DECISION)
+        return self._json(layer.digest) if layer else {}
 
     @property
     def capabilities(self) -> tuple[str, ...]:
@@ -57,7 +69,7 @@ class StoredModel:
         config = self.config
         family = str(config.get("model_family") or "")
         details: dict[str, Any] = {
-            "parent_model": str(self.decision.get("parent_model") or ""),
+            "parent_model": str(config.get("parent_model") or ""),
             "format": str(config.get("model_format") or "gguf"),
             "family": family,
             "families": list(config.get("model_families") or ([family] if family else [])),
@@ -134,6 +146,13 @@ class StoredModel:
         except OSError as error:
             raise StoreFailed(f"{self.name}: {digest[:19]} is missing: {error.strerror}; pull it again") from None
 
+    def _json(self, digest: str) -> dict[str, Any]:
+        try:
+            value = json.loads(self._read(digest))
+        except ValueError as error:
+            raise StoreFailed(f"{self.name}: {digest[:19]} is damaged: {error}; pull it again") from None
+        return value if isinstance(value, dict) else {}
+
     def _optional(self, media_type: str) -> str | None:
         return str(self._file(media_type, media_type)) if self.manifest.of(media_type) else None
 
@@ -206,7 +225,12 @@ class Catalog:
     def delete(self, text: str) -> ModelName:
         if not names.is_valid(text):
             raise InvalidName(f'name "{text}" is invalid', {"name": text})
-        model = self.get(text)
+        try:
+            model = self.get(text)
+        except StoreFailed:  # a manifest that cannot be read: what it named is left to prune
+            name = self.casing(names.parse(text))
+            self.manifests.remove(name)
+            return name
         self.manifests.remove(model.name)
         self.collect(model.manifest.digests)
         return model.name
@@ -256,25 +280,14 @@ class Catalog:
         return model
 
     def _parse(self, written: Written) -> StoredModel:
-        manifest = Manifest.from_bytes(written.data)
-        decision = manifest.first(media.DECISION)
         return StoredModel(
             name=written.name,
             digest=hashlib.sha256(written.data).hexdigest(),
             modified=datetime.fromtimestamp(written.modified, UTC).isoformat().replace("+00:00", "Z"),
-            manifest=manifest,
-            config=self._json(manifest.config.digest),
-            decision=self._json(decision.digest) if decision else {},
+            manifest=Manifest.from_bytes(written.data),
             raw=written.data,
             blobs=self.blobs,
         )
-
-    def _json(self, digest: str) -> dict[str, Any]:
-        try:
-            value = json.loads(self.blobs.path(digest).read_bytes())
-        except (OSError, ValueError) as error:
-            raise StoreFailed(f"cannot read {digest[:19]}: {error}") from None
-        return value if isinstance(value, dict) else {}
 
 
 def not_found(text: str, known: Iterable[str], **details: Any) -> ModelNotFound:

@@ -54,8 +54,7 @@ class Draft:
         self.texts[media.LICENSE] = model.licenses
         self.parameters = model.parameters
         self.decision = {key: value for key, value in model.decision.items() if key != "library"}
-        self.decision["parent_model"] = str(model.name)
-        self.config = dict(model.config)
+        self.config = {**model.config, "parent_model": str(model.name)}
         self.facts = model.facts
 
     def add_gguf(self, path: Path) -> Iterator[dict[str, Any]]:

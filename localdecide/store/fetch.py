@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from localdecide.core.errors import Cancelled, SourceFailed
-from localdecide.store.blobs import disk_errors, hex_of
-from localdecide.store.download.download import Download, Wanted, check_room, opened
+from localdecide.store.blobs import check_room, disk_errors, hex_of
+from localdecide.store.download.download import Download, Wanted, opened
 from localdecide.store.download.partial import PIECE, Partial, read_journal
 from localdecide.store.locks import Claims
 from localdecide.store.sources import ollama_store

@@ -9,8 +9,7 @@ from typing import Any
 
 from localdecide.core.errors import BadModelFile
 from localdecide.store import manifests as media
-from localdecide.store.blobs import Blobs, disk_errors
-from localdecide.store.download.download import check_room
+from localdecide.store.blobs import Blobs, check_room, disk_errors
 from localdecide.store.gguf_header import Header, read_header
 from localdecide.store.gguf_pieces import Piece, Placed, Stretch, Written, build, length, write
 from localdecide.store.gguf_split import recipe, split

@@ -184,7 +184,7 @@ class Attempt:
                 last = self.count if count is None or not self.ranged else min(start + count, self.count or 0)
                 first = start if self.ranged else 0
                 lost = {index for index in range(first, last or 0) if index not in self.partial.pieces}
-                self._missing = sorted(lost.union(self._missing))
+                self._missing = sorted(lost.union(self._missing) if self.ranged else lost)
 
     def _only_streamer(self) -> bool:
         """The server ignores ranges after all: whether this reader is the one that goes on."""

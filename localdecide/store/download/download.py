@@ -7,10 +7,9 @@ import hashlib
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
-from localdecide.core.errors import Cancelled, DigestMismatch, DiskFull, SourceFailed
-from localdecide.store.blobs import free_bytes
+from localdecide.core.errors import Cancelled, DigestMismatch, SourceFailed
+from localdecide.store.blobs import check_room
 from localdecide.store.download.attempt import SPAN, Attempt, Progress
 from localdecide.store.download.net import Patience, Transient
 from localdecide.store.download.origin import Body, Changed, Origin
@@ -167,17 +166,6 @@ class Download:
         for start in range(0, self.size, PIECE):
             hasher.update(self.partial.read(start // PIECE, min(PIECE, self.size - start)))
         return f"sha256:{hasher.hexdigest()}"
-
-
-def check_room(needed: int, folder: Path) -> None:
-    """Raises DiskFull, with both numbers, if so many bytes do not fit."""
-    free = free_bytes(folder)
-    if needed > free:
-        message = (
-            f"not enough room in {folder}: {needed} bytes are needed and {free} are free; "
-            "`localdecide prune` and `localdecide rm` make room, LOCALDECIDE_MODELS moves the store"
-        )
-        raise DiskFull(message, {"needed": needed, "available": free, "path": str(folder)})
 
 
 @contextlib.contextmanager

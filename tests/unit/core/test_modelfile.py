@@ -170,6 +170,14 @@ def test_other_encodings_are_refused() -> None:
         decode_modelfile("FROM é\n".encode("latin-1"))
 
 
+def test_comments_behind_words() -> None:
+    """A comment may follow what is made of plain words; in a text and in a parameter `#` is a character."""
+    file = parse_modelfile("FROM a # b\nREADOUT choice text TEMPERATURE 4   # why\nSYSTEM x # y\nPARAMETER stop #\n")
+
+    assert file.readouts == {"choice": Readout("text", 4.0)}
+    assert (file.sources, file.last("system"), file.parameters) == (["a # b"], "x # y", {"stop": ["#"]})
+
+
 def test_windows_line_ends() -> None:
     """CRLF files read like LF files."""
     assert parse_modelfile("FROM a\r\nSYSTEM b\r\n").last("system") == "b"

@@ -29,7 +29,7 @@ from localdecide.store.download.net import Patience
 from localdecide.store.download.partial import PIECE, leftovers
 from localdecide.store.store import Store
 
-PATIENCE = Patience(tries=3, pause=0.01, longest=0.02, connect=2.0, stall=2.0)
+PATIENCE = Patience(tries=3, pause=0.01, longest=0.02, connect=5.0, stall=5.0)
 LARGE = tiny_gguf.build({"general.name": "large"}, {"t": [0.5] * (6 * PIECE // 4)})
 VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")
 
@@ -331,6 +331,31 @@ def check(depot: Depot, name: str, *, done: bool) -> None:
     last = list(depot.prune({"apply": True}, threading.Event()))[-1]
     assert last["status"] == "success"
     assert set(depot.store.catalog.blobs.all()) == depot.store.catalog.used()
+
+
+PULLER = """
+import sys, threading
+from localdecide.store.depot import Depot
+from localdecide.store.store import Store
+root, library, url = sys.argv[1:4]
+print(list(Depot(Store(root, library), ollama=()).pull({"model": url, "insecure": True}, threading.Event()))[-1])
+"""
+
+
+def test_two_processes_share_one_download(tmp_path: Path) -> None:
+    """Whoever comes second waits; the bytes cross the line once and the file has its own size."""
+    depot = depot_at(tmp_path / "models", tmp_path / "library")
+    with registry() as reg:
+        reg.add("me/m:v1", LARGE)
+        reg.then = lambda asked, number: Answer(stall=0.5)
+        url = f"http://{reg.host}/me/m:v1"
+        command = [sys.executable, "-c", PULLER, str(depot.store.root), str(tmp_path / "library"), url]
+        running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+        said = [process.communicate(timeout=60)[0].strip() for process in running]
+
+    assert said == ["{'status': 'success'}"] * 2
+    assert reg.server.sent < 1.1 * len(LARGE)
+    assert Path(depot.store.resolve(f"{reg.host}/me/m:v1").spec.path).read_bytes() == LARGE
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

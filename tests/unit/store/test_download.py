@@ -6,6 +6,7 @@ import hashlib
 import random
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from localdecide.store.download.net import Net, Patience
 from localdecide.store.download.origin import HttpOrigin
 from localdecide.store.download.partial import PIECE, Partial, leftovers
 
-PATIENCE = Patience(tries=4, pause=0.01, longest=0.02, connect=2.0, stall=0.3, wait=5.0)
+PATIENCE = Patience(tries=4, pause=0.01, longest=0.02, connect=5.0, stall=5.0, wait=5.0)
 SIZE = 18 * PIECE + 12345
 DATA = random.Random(7).randbytes(SIZE)
 DIGEST = f"sha256:{hashlib.sha256(DATA).hexdigest()}"
@@ -34,12 +35,13 @@ def fetch(
     stop: threading.Event | None = None,
     key: str = "key",
     after: int | None = None,
+    patience: Patience = PATIENCE,
 ) -> Download:
     """Download /m.gguf; `after`: stop once so many bytes have arrived. The blob lands at folder/blob."""
     stop = stop or threading.Event()
     with opened(Partial(folder, key)) as partial:
-        origin = HttpOrigin(Net(patience=PATIENCE), f"{server.url}/m.gguf")
-        download = Download(origin, partial, Wanted(digest, size), stop, PATIENCE)
+        origin = HttpOrigin(Net(patience=patience), f"{server.url}/m.gguf")
+        download = Download(origin, partial, Wanted(digest, size), stop, patience)
         try:
             for progress in download.run():
                 if after is not None and progress.completed >= after:
@@ -227,8 +229,8 @@ def test_redirects_in_a_circle(tmp_path: Path) -> None:
 
 def test_a_stall(tmp_path: Path) -> None:
     """A line that falls silent is dropped and the request sent again."""
-    with serving(FILES, lambda asked, number: Answer(stall=0.8 if number == 1 else 0.0)) as server:
-        fetch(server, tmp_path)
+    with serving(FILES, lambda asked, number: Answer(stall=3.0 if number == 1 else 0.0)) as server:
+        fetch(server, tmp_path, patience=replace(PATIENCE, stall=0.5))
 
     assert arrived(tmp_path)
 
@@ -355,7 +357,7 @@ def test_an_empty_file(tmp_path: Path) -> None:
 
 def test_room_is_checked_before_the_first_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both numbers are named and nothing is fetched."""
-    monkeypatch.setattr(download_module, "free_bytes", lambda folder: 1000)
+    monkeypatch.setattr("localdecide.store.blobs.free_bytes", lambda folder: 1000)
     with serving(FILES) as server, pytest.raises(DiskFull) as caught:
         fetch(server, tmp_path)
 

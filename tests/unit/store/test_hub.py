@@ -71,7 +71,7 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FakeHub]:
 @pytest.fixture
 def depot(tmp_path: Path) -> Depot:
     (tmp_path / "library").mkdir()
-    patience = Patience(tries=2, pause=0.01, connect=2.0, stall=2.0)
+    patience = Patience(tries=2, pause=0.01, connect=5.0, stall=5.0)
     return Depot(Store(tmp_path / "models", tmp_path / "library"), patience=patience, ollama=())
 
 

@@ -32,7 +32,7 @@ from localdecide.store.download.net import Patience
 from localdecide.store.download.partial import PIECE
 from localdecide.store.store import Store
 
-PATIENCE = Patience(tries=3, pause=0.01, longest=0.02, connect=2.0, stall=2.0, wait=5.0)
+PATIENCE = Patience(tries=3, pause=0.01, longest=0.02, connect=5.0, stall=5.0, wait=5.0)
 LARGE = tiny_gguf.build({"general.name": "large"}, {"t": [0.5] * (6 * PIECE // 4)})
 GO = threading.Event()
 
@@ -214,7 +214,7 @@ def test_export_refusals(depot: Depot, tmp_path: Path, monkeypatch: pytest.Monke
     stopped.set()
     with pytest.raises(Cancelled):
         list(depot.export({"model": "toy", "file": str(tmp_path / "new.tar")}, stopped))
-    monkeypatch.setattr("localdecide.store.download.download.free_bytes", lambda folder: 5)
+    monkeypatch.setattr("localdecide.store.blobs.free_bytes", lambda folder: 5)
     with pytest.raises(DiskFull):
         list(depot.export({"model": "toy", "file": str(tmp_path / "new.tar")}, GO))
     assert {path.name for path in tmp_path.iterdir()} == {"there", "m.gguf", "models", "library"}

@@ -30,7 +30,7 @@ from localdecide.store.download.net import Patience
 from localdecide.store.download.partial import PIECE, leftovers
 from localdecide.store.store import Store
 
-PATIENCE = Patience(tries=3, pause=0.01, longest=0.02, connect=2.0, stall=2.0, wait=5.0)
+PATIENCE = Patience(tries=3, pause=0.01, longest=0.02, connect=5.0, stall=5.0, wait=5.0)
 LARGE = tiny_gguf.build({"general.name": "large"}, {"t": [0.5] * (6 * PIECE // 4)})
 
 
@@ -350,7 +350,7 @@ def test_random_trouble_ends_well(depot: Depot) -> None:
         kinds = (Answer(cut=rng.randrange(1, PIECE)), Answer(503, {"Retry-After": "0"}, b""), Answer(ranges=False))
         return rng.choice((*kinds, Answer(), Answer(), Answer()))
 
-    depot.patience = Patience(tries=20, pause=0.01, longest=0.02, connect=2.0, stall=2.0)
+    depot.patience = Patience(tries=20, pause=0.01, longest=0.02, connect=5.0, stall=5.0)
     with registry() as reg:
         reg.add("me/toy:v1", LARGE)
         reg.then = trouble

@@ -125,7 +125,7 @@ HEADS = {
 @pytest.fixture
 def depot(tmp_path: Path) -> Depot:
     (tmp_path / "library").mkdir()
-    patience = Patience(tries=2, pause=0.01, connect=2.0, stall=2.0)
+    patience = Patience(tries=2, pause=0.01, connect=5.0, stall=5.0)
     return Depot(Store(tmp_path / "models", tmp_path / "library"), patience=patience, ollama=())
 
 
@@ -322,7 +322,7 @@ def test_a_bundle_carries_the_parts(depot: Depot, tmp_path: Path) -> None:
 
 def test_room_for_the_parts(depot: Depot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A split that does not fit is refused before it begins."""
-    monkeypatch.setattr("localdecide.store.download.download.free_bytes", lambda folder: 100)
+    monkeypatch.setattr("localdecide.store.blobs.free_bytes", lambda folder: 100)
     with pytest.raises(DiskFull):
         create(depot, tmp_path, "kev")
 

@@ -406,6 +406,26 @@ def test_damage_is_named(store: Store, tmp_path: Path) -> None:
         str(Store(store.root, tmp_path).resolve("toy").spec)
 
 
+def test_a_damaged_model_can_be_listed_and_removed(store: Store, tmp_path: Path) -> None:
+    """A lost config hides nothing; a lost decision layer is an error and not another way to read; a manifest
+    that is no JSON can still be deleted."""
+    tiny_gguf.write(tmp_path / "m.gguf")
+    make(store, "toy", "FROM ./m.gguf\nFAMILY lev", tmp_path)
+    manifest = store.resolve("toy").manifest
+    store.catalog.blobs.path(manifest.config.digest).unlink()
+    again = Store(store.root, tmp_path)
+    assert again.list()[0].card()["details"]["family"] == ""
+    assert again.resolve("toy").spec.family == "lev"
+
+    store.catalog.blobs.path(manifest.layers[-1].digest).unlink()
+    with pytest.raises(StoreFailed, match="is missing"):
+        str(Store(store.root, tmp_path).resolve("toy").spec)
+
+    (store.root / "manifests/registry.ollama.ai/library/toy/latest").write_text("{")
+    assert str(Store(store.root, tmp_path).delete("toy")) == "toy:latest"
+    assert Store(store.root, tmp_path).find("toy") is None
+
+
 def test_links_in_circles_do_not_hang_the_list(store: Store, tmp_path: Path) -> None:
     """A loop of links among the manifests is skipped."""
     tiny_gguf.write(tmp_path / "m.gguf")
