@@ -98,7 +98,9 @@ async def drain(service: DecisionService, settings: Settings, lifecycle: Lifecyc
         await asyncio.gather(orderly, return_exceptions=True)
         log.warning("asked twice; ending at once with %d requests unanswered", lifecycle.in_flight)
         await service.close(0)
-    elif not orderly.result()[1]:
+    elif (error := orderly.exception()) is not None:
+        log.error("the runners did not end in order", exc_info=error)
+    elif lifecycle.in_flight:
         log.warning("%d requests did not finish in %g s", lifecycle.in_flight, grace)
 
 

@@ -154,9 +154,10 @@ def test_a_signal_ends_with_zero(number):
         assert process.stdout.read().strip() == "closed"
 
 
-def test_a_hanging_request_ends_with_the_grace():
-    """A request that never finishes does not keep the daemon past its grace."""
-    with _process("300ms", "hang") as (process, url):
+@pytest.mark.parametrize(("grace", "signals"), [("300ms", 1), ("10m", 2)])
+def test_a_hanging_request_ends_with_the_grace_or_a_second_signal(grace, signals):
+    """A request that never finishes keeps the daemon neither past its grace nor past a second signal."""
+    with _process(grace, "hang") as (process, url):
         errors = []
 
         def call() -> None:
@@ -169,7 +170,9 @@ def test_a_hanging_request_ends_with_the_grace():
         caller.start()
         _wait(lambda: httpx.get(f"{url}/healthz", trust_env=False).status_code == 200)
         time.sleep(0.2)
-        process.send_signal(signal.SIGTERM)
+        for _ in range(signals):
+            process.send_signal(signal.SIGTERM)
+            time.sleep(0.2)
         assert process.wait(15) == 0
         caller.join(10)
 
