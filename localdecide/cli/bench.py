@@ -82,7 +82,7 @@ def measure(targets: list[Target], quick: bool, output: Output) -> dict[tuple[in
 def row(cell: Cell, index: int, figures: Mapping[tuple[int, Cell], Figures]) -> dict[str, Any]:
     """One line as JSON. server: 0 is the daemon. Ratios are of the other server to the daemon."""
     mine, ours = figures[index, cell], figures[0, cell]
-    rates = [each.rate for (server, at), each in figures.items() if server == index and at.mode == "cold"]
+    rates = [each.rate for (server, _), each in figures.items() if server == index]
     best = max((rate for rate in rates if rate is not None), default=None)
     found: dict[str, Any] = {
         "server": index,
@@ -145,7 +145,7 @@ def show(rows: list[dict[str, Any]], targets: list[Target], output: Output) -> N
         lines.append(line)
     output.table(header, lines)
     output.talk("\nMEDIAN and P95 of a request; CPU of the server per request, least of all turns.")
-    output.talk("OF BEST: tokens decoded per second, against the best cold line of this run.")
+    output.talk("OF BEST: tokens decoded per second, against the best line of this run.")
 
 
 def _place(found: Mapping[str, Any]) -> tuple[Any, ...]:
