@@ -43,16 +43,32 @@ def _decisions(shown: Mapping[str, Any]) -> list[tuple[str, str]]:
     """How the model decides: as its runner says where it is loaded, else as it is installed."""
     installed = shown.get("decision") or {}
     reading = (shown.get("loaded") or {}).get("reading") or {}
-    rows = [("family", installed.get("family")), ("prompt", reading.get("prompt") or installed.get("prompt"))]
+    family = (shown.get("loaded") or {}).get("family") or installed.get("family")
+    rows = [("family", family), ("prompt", reading.get("prompt") or installed.get("prompt"))]
     for kind, readout in (reading.get("readouts") or installed.get("readouts") or {}).items():
         rows.append((kind, _readout(readout)))
-    labels = reading.get("labels") or installed.get("labels") or {}
-    rows += [(f"labels of {kind}", _value(names)) for kind, names in labels.items()]
-    if not reading:
-        temperatures = installed.get("temperatures") or {}
-        rows += [(f"temperature of {name}", _value(value)) for name, value in temperatures.items()]
-    rows.append(("attention", installed.get("attention")))
+    rows += _named("labels", "labels of", reading.get("labels") or installed.get("labels"))
+    temperatures = reading.get("temperatures") or (None if reading else installed.get("temperatures"))
+    rows += _named("temperature", "temperature of", temperatures)
+    rows.append(("attention", reading.get("attention") or installed.get("attention")))
+    rows += _named("limits", "most", reading.get("limits"))
+    rows += _named("head", "head's", reading.get("head"))
+    rows.append(("input", ", ".join(reading.get("modalities") or ())))
     return [(name, str(value)) for name, value in rows if value]
+
+
+def _named(title: str, prefix: str, values: Any) -> list[tuple[str, str]]:
+    """One row where a family says one thing, one for each name where it says several, with its source."""
+    if not isinstance(values, Mapping):
+        return [(title, _value(values))] if values else []
+    rows = []
+    for name, value in values.items():
+        if isinstance(value, Mapping) and "source" in value:
+            rest = [_value(part) for key, part in value.items() if key != "source"]
+            rows.append((f"{prefix} {name}", f"{', '.join(rest)} ({value['source']})"))
+        else:
+            rows.append((f"{prefix} {name}".replace("_", " "), _value(value)))
+    return rows
 
 
 def _readout(readout: Mapping[str, Any]) -> str:

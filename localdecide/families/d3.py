@@ -14,6 +14,7 @@ from localdecide.families.chatml import turns
 from localdecide.families.codes import head_codes
 from localdecide.families.label_family import LabelFamily
 from localdecide.families.render import spaced
+from localdecide.families.temperatures import KINDS
 
 NAME = "d3"
 JOINT = False
@@ -48,7 +49,7 @@ family = LabelFamily(
     codes=head_codes,
     write=write,
     check=check,
-    readout=lambda question: "codes",
+    readouts=dict.fromkeys(KINDS, "codes"),
     alphabet="A to Z, then AA to ZZ",
 )
 plan, read, describe = family.plan, family.read, family.describe

@@ -21,7 +21,7 @@ from localdecide.families.base import Evidence, Model
 from localdecide.families.codes import Coder, Codes
 from localdecide.families.heads.readout import ReadoutHead
 from localdecide.families.label_prompts import LabelPrompts, attention_of, prompt_source
-from localdecide.families.temperatures import by_size, describe_temperatures, temperature
+from localdecide.families.temperatures import KINDS, by_size, describe_temperatures, temperature
 
 Variants = tuple[tuple[float, ...], ...]
 
@@ -40,7 +40,7 @@ class LabelFamily:
     escapes: what the family's prompts write for the first character of a special token; no guard is needed there.
     takes_labels: whether LABELS of a Modelfile mean anything here.
     check: raises for questions that the family does not take.
-    readout: name of a question's readout. alphabet, most, extra: what `show` says.
+    readouts: names of the readouts by question type. alphabet, most: what `show` says of labels and options.
     """
 
     name: str
@@ -56,10 +56,9 @@ class LabelFamily:
     escapes: tuple[str, ...] = ()
     takes_labels: bool = False
     check: Callable[[Model, str, Question], None] = lambda model, key, question: None
-    readout: Callable[[Question], str] = lambda question: "letters"
+    readouts: Mapping[str, str] = field(default_factory=lambda: dict.fromkeys(KINDS, "letters"))
     alphabet: str = ""
     most: int = 255
-    extra: Callable[[Model], Mapping[str, Any]] = lambda model: {}
 
     def plan(self, decision: Decision, model: Model) -> Plan:
         """A prompt for every order of every question. Raises UnsupportedInput, NotSupported, BadModelFile."""
@@ -79,15 +78,15 @@ class LabelFamily:
 
     def describe(self, model: Model) -> dict[str, Any]:
         """What `show` says of this family."""
+        source = "rows of its head on the last token" if head_file.has_readout(model) else "logits of its labels"
         return {
             "prompt": prompt_source(model),
-            "readout": "rows of a head on the last token" if head_file.has_readout(model) else "logits of the labels",
+            "readouts": {kind: {"readout": name, "source": source} for kind, name in self.readouts.items()},
             "labels": self.alphabet,
             "temperatures": describe_temperatures(model, self.constants),
             "attention": attention_of(model),
             "limits": {"options": self.most, "levels": 10, "context": model.limits.context},
             "modalities": ["text"],
-            **self.extra(model),
         }
 
     def temperature(self, model: Model, question: Question) -> float:
@@ -128,7 +127,7 @@ class LabelFamily:
         wanted = decision.options.token_ids
         return Evidence(
             variants=self.combine(question, tuple(variants), divisor),
-            readout=self.readout(question),
+            readout=self.readouts[question.kind],
             temperature=divisor,
             label_mass=min(1.0, math.fsum(masses) / len(masses)) if masses else None,
             argmax_is_label=all(hits) if hits else None,

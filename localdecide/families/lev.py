@@ -69,7 +69,7 @@ family = LabelFamily(
     orders=lambda question: 2 if isinstance(question, Choice) and len(question.options) > 1 else 1,
     combine=combine,
     bucket=lambda options: "small" if options <= 8 else "mid" if options <= 26 else "large",
-    readout=lambda question: "ratings" if isinstance(question, Noul) else "letters",
+    readouts={"choice": "letters", "noul": "ratings", "score": "letters"},
     alphabet="A to Z, then AA to ZZ; nine ratings for a noul",
 )
 plan, read, describe = family.plan, family.read, family.describe

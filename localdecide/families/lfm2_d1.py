@@ -103,7 +103,7 @@ family = LabelFamily(
     codes=codes,
     write=write,
     true_first=True,
-    readout=lambda question: {"choice": "codes", "noul": "yesno", "score": "digits"}[question.kind],
+    readouts={"choice": "codes", "noul": "yesno", "score": "digits"},
     alphabet="the options' own letters, else A to Z, else 00 to 99 and others; yes and no; 0 to 9",
 )
 plan, read, describe = family.plan, family.read, family.describe

@@ -12,6 +12,7 @@ from localdecide.families.chatml import turns
 from localdecide.families.codes import head_codes
 from localdecide.families.label_family import LabelFamily
 from localdecide.families.render import spaced
+from localdecide.families.temperatures import KINDS
 
 NAME = "pplx-decider"
 JOINT = False
@@ -38,7 +39,7 @@ family = LabelFamily(
     name=NAME,
     codes=head_codes,
     write=write,
-    readout=lambda question: "codes",
+    readouts=dict.fromkeys(KINDS, "codes"),
     alphabet="A to Z, then AA to ZZ",
 )
 plan, read, describe = family.plan, family.read, family.describe

@@ -12,6 +12,7 @@ from localdecide.families.codes import Codes, first_codes, head_codes, refuse_ov
 from localdecide.families.head_file import has_readout
 from localdecide.families.label_family import LabelFamily
 from localdecide.families.labels import DIGITS
+from localdecide.families.temperatures import KINDS
 
 NAME = "systemone"
 JOINT = False
@@ -41,6 +42,6 @@ family = LabelFamily(
     at_prompt=True,
     takes_labels=True,
     alphabet="LABELS of the Modelfile, else A to Z and AA to ZZ; yes and no; 0 to 9",
-    readout=lambda question: "labels",
+    readouts=dict.fromkeys(KINDS, "labels"),
 )
 plan, read, describe = family.plan, family.read, family.describe

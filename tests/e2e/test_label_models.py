@@ -1,0 +1,113 @@
+"""Every label family from its file to the terminal: create, run, show and list, with a daemon and a runner."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from test_terminal import Home, home_in
+
+from localdecide.core.decision import Decision
+from localdecide.core.model import ModelSpec
+from localdecide.core.questions import parse_questions
+from localdecide.runner.loaded import LoadedModel
+from tests.reference.files import TEMPERATURES, decision_file, head_file
+from tests.tiny import build
+
+pytestmark = pytest.mark.slow
+
+STATE = "My card was charged twice for one order. Straße 東京"
+RAW = {
+    "team": {"type": "choice", "instructions": "Which team?", "criteria": {"billing": "payments", "technical": "bugs"}},
+    "urgent": {"type": "noul", "instructions": "Needs an answer today"},
+    "tone": {"type": "score", "instructions": "How upset?", "criteria": ["calm", "annoyed", "furious"]},
+}
+ARGUMENTS = (
+    *("--choice", "team: Which team? = billing: payments | technical: bugs"),
+    *("--yes-no", "urgent: Needs an answer today"),
+    *("--score", "tone: How upset? = calm < annoyed < furious"),
+)
+PROMPT = "{{ state }}\n{{ instructions }}\n{% for o in options %}{{ o.label }}) {{ o.key }}\n{% endfor %}Answer:\n"
+BY_MODELFILE = {
+    "tev1": "FAMILY tev1\n",
+    "xor": "FAMILY xor\n",
+    "pplx-decider-11": "FAMILY pplx-decider\nHEAD ./head.gguf\n",
+    "d3": "FAMILY d3\nHEAD ./head.gguf\n",
+    "systemone": f'PROMPT """{PROMPT}"""\nLABELS noul Yes No\nTEMPERATURE noul 2.3\nATTENTION bidirectional\n',
+}
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+    home = home_in(tmp_path_factory.mktemp("home"))
+    yield home
+    home.run("shutdown")
+
+
+def files(name: str, folder: Path) -> dict[str, Any]:
+    """Writes the model, its head and its Modelfile; returns what a spec of these files says."""
+    said = BY_MODELFILE.get(name, "")
+    if name in TEMPERATURES:
+        decision_file(name, folder / "m.gguf")
+    else:
+        build("qwen35", folder / "m.gguf", seed=5)
+    (folder / "Modelfile").write_text(f"FROM ./m.gguf\nPARAMETER num_thread 1\n{said}", encoding="utf-8")
+    spec: dict[str, Any] = {"path": str(folder / "m.gguf"), "parameters": {"num_thread": 1}}
+    if "HEAD" in said:
+        rows = np.random.default_rng(3).normal(size=(255, 64)).astype(np.float32) * 0.5
+        head_file(folder / "head.gguf", rows, attention="bidirectional", temperature=0.75)
+        spec["head"] = str(folder / "head.gguf")
+    if "FAMILY" in said:
+        spec["family"] = said.split()[1]
+    if name == "systemone":
+        spec |= {"prompt": PROMPT, "labels": {"noul": ("Yes", "No")}, "temperatures": {"noul": 2.3}}
+        spec["attention"] = "bidirectional"
+    return spec
+
+
+@pytest.mark.parametrize("name", [*TEMPERATURES, *BY_MODELFILE])
+def test_create_and_run(name: str, home: Home, tmp_path: Path) -> None:
+    """The terminal's answers are those of family and engine joined by hand; `show` and `list` know the model."""
+    spec = files(name, tmp_path)
+    created = home.run("create", f"{name}:tiny", "-f", str(tmp_path / "Modelfile"))
+    assert created.returncode == 0, created.stderr
+    shown = home.run("run", f"{name}:tiny", STATE, *ARGUMENTS, "--json")
+    assert shown.returncode == 0, shown.stderr
+    answers = json.loads(shown.stdout)["answers"]
+    direct = LoadedModel(ModelSpec("m:latest", **spec), {}, lambda fraction: None)
+    readings = direct.decide(Decision(STATE, parse_questions(RAW)), lambda: False).readings
+
+    assert list(answers) == list(readings)
+    assert answers["urgent"]["noul"] == pytest.approx(readings["urgent"].probabilities[0], abs=1e-6)
+    for key in ("team", "tone"):
+        assert list(answers[key]["probabilities"].values()) == pytest.approx(readings[key].probabilities, abs=1e-6)
+    assert f"{name}:tiny" in home.run("list").stdout
+    about = home.run("show", f"{name}:tiny").stdout
+    rows = {line.split("  ")[2].strip(): line for line in about.splitlines() if line.startswith("    ")}
+    assert (spec.get("family") or name) in rows["family"]
+    assert {"choice", "noul", "score", "prompt", "temperature of noul", "most options", "input"} <= set(rows)
+
+
+def test_they_are_decision_models(home: Home, tmp_path: Path) -> None:
+    """`/v1/models` and `/api/tags` list what was created, each as a model that gives decisions and nothing else."""
+    for name in ("openjev", "xor"):
+        folder = tmp_path / name
+        folder.mkdir()
+        files(name, folder)
+        assert home.run("create", f"listed-{name}", "-f", str(folder / "Modelfile")).returncode == 0
+    names = {each["id"] for each in fetched(home, "/v1/models")["data"]}
+    tags = {each["name"]: each["capabilities"] for each in fetched(home, "/api/tags")["models"]}
+
+    for name in ("listed-openjev:latest", "listed-xor:latest"):
+        assert name in names
+        assert tags[name] == ["decision"]
+
+
+def fetched(home: Home, path: str) -> Any:
+    with urllib.request.urlopen(f"http://127.0.0.1:{home.port}{path}", timeout=20) as reply:
+        return json.load(reply)
