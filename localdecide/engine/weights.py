@@ -81,6 +81,8 @@ def _sentence(path: str, log: str) -> str:
     name = Path(path).name
     if found := re.search(r"unknown model architecture: '([^']*)'", log):
         return f"{name}: this build of llama.cpp does not know the architecture {found[1]!r}"
+    if found := re.search(r"bad GGUF version: (\d+)", log):
+        return f"{name}: a GGUF of version {found[1]}, which this build of llama.cpp does not read"
     if "not within the file bounds" in log or "corrupted or incomplete" in log or "failed to read" in log:
         return f"{name}: the file is truncated: it ends before its tensors do"
     if found := re.search(r"unknown pre-tokenizer type: '([^']*)'", log):

@@ -35,8 +35,8 @@ def never() -> bool:
 
 
 @pytest.fixture(scope="module")
-def spec(smollm2: Path) -> ModelSpec:
-    return ModelSpec("smollm2", str(smollm2), readouts={"choice": Readout("text", 4.0), "noul": Readout("yesno")})
+def spec(smollm2_f16: Path) -> ModelSpec:
+    return ModelSpec("smollm2", str(smollm2_f16), readouts={"choice": Readout("text", 4.0), "noul": Readout("yesno")})
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +51,18 @@ def open_model(spec: ModelSpec, cache_bytes: int = 1 << 28) -> LoadedModel:
 def ask(model: LoadedModel, *ids: str, state: str = STATE, exact: bool = False) -> dict[str, Reading]:
     questions = parse_questions({key: QUESTIONS[key] for key in ids or tuple(QUESTIONS)})
     return dict(model.decide(Decision(state, questions, options=Options(exact=exact)), never).readings)
+
+
+def test_the_files_own_weights_repeat_too(smollm2: Path) -> None:
+    """Quantised weights as they are: a repeat, a cached state and an exact companion change no bit."""
+    native = open_model(ModelSpec("smollm2", str(smollm2)))
+    state = "I was charged twice."
+    first = ask(native, "team", "tone", state=state)
+    ask(native, "urgent", state="Something else.")
+
+    assert ask(native, "team", "tone", state=state) == first
+    alone = ask(native, "tone", state=state, exact=True)["tone"]
+    assert ask(native, "team", "tone", "urgent", state=state, exact=True)["tone"] == alone
 
 
 def test_cold_warm_repeated_and_after_other_work(spec: ModelSpec, model: LoadedModel) -> None:
@@ -89,16 +101,16 @@ def test_exact_answers_do_not_depend_on_companions(model: LoadedModel) -> None:
 
 
 def test_companions_move_an_answer_by_rounding_only(model: LoadedModel) -> None:
-    """Without `exact` a companion moves a probability by no more than this weight type's noise."""
+    """Without `exact` a companion moves a probability by no more than the noise of F16 weights."""
     together = ask(model)
     for key in QUESTIONS:
         alone = ask(model, key)[key]
-        assert together[key].probabilities == pytest.approx(alone.probabilities, abs=3e-2)
+        assert together[key].probabilities == pytest.approx(alone.probabilities, abs=5e-3)
 
 
-def test_a_prompt_over_the_context_is_refused_with_both_numbers(smollm2: Path) -> None:
+def test_a_prompt_over_the_context_is_refused_with_both_numbers(smollm2_f16: Path) -> None:
     """Nothing is cut off: the refusal names the question, its tokens and the limit; the model lives on."""
-    small = open_model(ModelSpec("small", str(smollm2), parameters={"num_ctx": 256}))
+    small = open_model(ModelSpec("small", str(smollm2_f16), parameters={"num_ctx": 256}))
     with pytest.raises(PromptTooLong, match=r'prompt for question "tone" has \d+ tokens; .* 256 \(input is never'):
         ask(small, "tone")
 
@@ -166,13 +178,13 @@ def test_short_work_inside_long_work_changes_no_bit(spec: ModelSpec, model: Load
 
 
 def test_memory_does_not_grow_with_context_times_vocabulary(model: LoadedModel) -> None:
-    """Reading 40 long prompts adds no gigabytes: 4096 x 49152 floats would be 800 MB each."""
-    ask(model, "tone", state="warm " * 3000)
+    """Rows of 1400 tokens times 49152 words would be 275 MB for each prompt; nothing of that size stays or comes."""
+    ask(model, "tone", state="warm " * 1500)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for index in range(2):
-        ask(model, "tone", "urgent", state=f"{index} " * 1900)
+        ask(model, "tone", "urgent", state=f"{index} " * 700)
 
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 400_000
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 150_000
 
 
 @pytest.mark.parametrize(
@@ -181,7 +193,7 @@ def test_memory_does_not_grow_with_context_times_vocabulary(model: LoadedModel) 
         (b"", "the file is empty"),
         (b"<!doctype html><html>", "not a GGUF file"),
         (b"GGUF", "truncated"),
-        (b"GGUF" + bytes(64), "could not load"),
+        (b"GGUF" + bytes(64), "a GGUF of version 0"),
     ],
 )
 def test_files_that_are_no_models(tmp_path: Path, content: bytes, sentence: str) -> None:
