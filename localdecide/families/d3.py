@@ -46,6 +46,7 @@ def check(model: Model, key: str, question: Question) -> None:
 
 family = LabelFamily(
     name=NAME,
+    takes_null=True,
     codes=head_codes,
     write=write,
     check=check,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from localdecide.core.decision import Decision
-from localdecide.core.errors import NotSupported, UnsupportedInput
+from localdecide.core.errors import InvalidRequest, NotSupported, UnsupportedInput
 from localdecide.core.plan import LabelRow, Labels, Plan, Prompt, Rows
 from localdecide.core.questions import Question
 from localdecide.families import head_file
@@ -38,6 +38,7 @@ class LabelFamily:
     bucket, constants: temperatures by option count; the family's own, by name.
     at_prompt: whether a label must continue the rendered prompt as one token (else: be one by itself).
     escapes: what the family's prompts write for the first character of a special token; no guard is needed there.
+    takes_null: whether a state of null means something to the model.
     takes_labels: whether LABELS of a Modelfile mean anything here.
     check: raises for questions that the family does not take.
     readouts: names of the readouts by question type. alphabet, most: what `show` says of labels and options.
@@ -54,6 +55,7 @@ class LabelFamily:
     constants: Mapping[str, float] = field(default_factory=dict)
     at_prompt: bool = False
     escapes: tuple[str, ...] = ()
+    takes_null: bool = False
     takes_labels: bool = False
     check: Callable[[Model, str, Question], None] = lambda model, key, question: None
     readouts: Mapping[str, str] = field(default_factory=lambda: dict.fromkeys(KINDS, "letters"))
@@ -97,8 +99,10 @@ class LabelFamily:
             raise UnsupportedInput.at(("images",), "this model reads text only")
         if decision.options.system:
             raise UnsupportedInput.at(("instructions",), "this model's prompt has no place for a system message")
+        if decision.state is None and not self.takes_null:
+            raise InvalidRequest.at(("state",), "must not be null for this model")
         for kind, readout in model.spec.readouts.items():
-            if readout.name is not None:
+            if readout.name not in (None, self.readouts[kind]):
                 raise NotSupported(f"READOUT {kind} {readout.name}: the {self.name} family has one readout of its own")
         if model.spec.labels and not self.takes_labels:
             raise NotSupported(f"LABELS: the {self.name} family has labels of its own")

@@ -100,6 +100,7 @@ class _Singles(dict[str, int | None]):
 
 family = LabelFamily(
     name=NAME,
+    takes_null=True,
     codes=codes,
     write=write,
     true_first=True,

@@ -148,12 +148,15 @@ def openjev(question: Question) -> list[Shown]:
 
 
 def xor(question: Question) -> list[Shown]:
-    """The description, or the name; `yes` and `no` for the sides of a noul, yes first."""
+    """The description, or the name where it is null; a noul's blank side is `yes` or `no`, yes first."""
     names = {"true": "yes", "false": "no"}
     options = []
     for key, value in described(question):
-        name = names[key] if isinstance(question, Noul) else key
-        options.append(Shown(key, value, render.spaced(value) if value else name))
+        if isinstance(question, Noul):
+            text = render.spaced(value or names[key])
+        else:
+            text = key if value is None else render.spaced(value)
+        options.append(Shown(key, value, text))
     return options
 
 

@@ -37,6 +37,7 @@ def write(asked: Asked) -> str:
 
 family = LabelFamily(
     name=NAME,
+    takes_null=True,
     codes=head_codes,
     write=write,
     readouts=dict.fromkeys(KINDS, "codes"),

@@ -37,6 +37,7 @@ def codes(model: Model, key: str, question: Question) -> Codes:
 
 family = LabelFamily(
     name=NAME,
+    takes_null=True,
     codes=codes,
     true_first=True,
     at_prompt=True,

@@ -58,6 +58,7 @@ def check(model: Model, key: str, question: Question) -> None:
 
 family = LabelFamily(
     name=NAME,
+    takes_null=True,
     codes=letters(LETTERS, space=" "),
     write=write,
     true_first=True,

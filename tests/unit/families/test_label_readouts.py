@@ -315,6 +315,21 @@ def test_what_no_label_family_takes(family: Family) -> None:
         family.plan(Decision("s", questions), model(readouts={"choice": Readout("rotations")}))
 
 
+@pytest.mark.parametrize("family", [openjev, lev, nimble, tev1])
+def test_a_state_of_null_is_refused(family: Family) -> None:
+    """As upstream refuses it; an empty text is a state."""
+    with pytest.raises(InvalidRequest, match="state: must not be null"):
+        family.plan(Decision(None, parse_questions({"q": PAIR})), model())
+    assert family.plan(Decision("", parse_questions({"q": PAIR})), model()).prompts
+
+
+def test_a_readout_by_its_own_name() -> None:
+    """READOUT with the name of the family's own readout gives its temperature."""
+    loaded = model(readouts={"choice": Readout("letters", 3.0)})
+
+    assert pytest.approx(softmax([3.0, 1.0, 2.0], 3.0)) == read(openjev, loaded, CHOICE, (3.0, 1.0, 2.0))
+
+
 def test_labels_of_a_modelfile() -> None:
     """PROMPT with LABELS: the words shown are the words read, a noul's true side first, T from TEMPERATURE."""
     prompt = "{{ state }} {{ instructions }}{% for o in options %} {{ o.label }}={{ o.key }}{% endfor %}:"

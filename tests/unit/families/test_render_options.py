@@ -58,7 +58,7 @@ EXPECTED: dict[str, dict[str, list[str]]] = {
         "half": ["yes: it is done", "no: The statement is false."],
     },
     "xor": {
-        "choice": ["tech_team", "money", '{"k": [1]}', "void"],
+        "choice": ["tech_team", "money", '{"k": [1]}', ""],
         "score": ["mild", '{"a": 1}'],
         "half": ["it is done", "no"],
     },
