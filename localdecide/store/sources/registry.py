@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from localdecide.core.errors import BadModelFile, ModelNotFound, NotSupported, SourceFailed
 from localdecide.core.names import ModelName
@@ -14,6 +14,7 @@ from localdecide.store.download.net import Net, Transient, host_of, status_failu
 from localdecide.store.download.origin import HttpOrigin
 from localdecide.store.manifests import Layer, Manifest
 from localdecide.store.sources.base import Context, Offer, Part
+from localdecide.store.sources.ollama_key import key_path, read_seed, signed_request
 
 if TYPE_CHECKING:
     import httpx
@@ -80,6 +81,8 @@ class Registry:
     def authorize(self, response: Any) -> Mapping[str, str] | None:
         """A bearer token as the challenge of a 401 describes it; None without a challenge or when it is refused.
 
+        The request for it is signed with the key of this machine's Ollama where there is one.
+
         The token is asked for only at the registry's own domain and never over http after https.
         """
         import httpx
@@ -94,10 +97,16 @@ class Registry:
             raise SourceFailed(f"{self.name.host}: asks for a token over {parts.scheme or 'nothing'}", {})
         if not same_domain(host_of(realm), self.name.host):
             raise SourceFailed(f"{self.name.host}: asks for a token at another place, {host_of(realm)}", {})
-        query = {key: fields[key] for key in ("service", "scope") if fields.get(key)}
+        service, scope = fields.get("service", ""), fields.get("scope", "")
+        seed = read_seed(key_path())
+        if seed:
+            url, signature = signed_request(realm, service, scope, seed)
+        else:  # a token for everybody
+            query = [("service", service), *(("scope", one) for one in scope.split())]
+            url, signature = f"{realm}?{urlencode([pair for pair in query if pair[1]])}", ""
         try:
             with self.net.client(host_of(realm)) as client:
-                answer = client.get(realm, params=query)
+                answer = client.get(url, headers={"Authorization": signature} if signature else {})
         except httpx.HTTPError as error:
             raise transport_failure(error, host_of(realm)) from error
         if answer.status_code != 200:

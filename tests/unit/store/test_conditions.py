@@ -31,14 +31,6 @@ from localdecide.store.store import Store
 
 PATIENCE = Patience(tries=3, pause=0.01, longest=0.02, connect=5.0, stall=5.0)
 LARGE = tiny_gguf.build({"general.name": "large"}, {"t": [0.5] * (6 * PIECE // 4)})
-VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")
-
-
-@pytest.fixture(autouse=True)
-def no_proxy_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in VARIABLES:
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.lower(), raising=False)
 
 
 def depot_at(folder: Path, library: Path) -> Depot:
