@@ -1,0 +1,127 @@
+"""The engine on tiny random models of each memory kind: attention, recurrent state, both; labels and rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from localdecide.core.plan import Hidden, Labels, Plan, Prompt, Row
+from localdecide.engine.llama import LlamaEngine
+from tests.tiny import build
+
+STATE = tuple(range(300, 300 + 70))
+LABELS = (40, 41, 42)
+
+
+def prompts(read: Callable[[int], Any]) -> tuple[Prompt, ...]:
+    """Five questions on one state: a common start, one of them with two variants, one longer than a step."""
+    owns = {
+        "a": [[5, 6, 7, 8, 9, 10]],
+        "b": [[5, 6, 7, 8, 11]],
+        "c": [[5, 6, 7, 8, 12, 13, 14], [5, 6, 7, 8, 12, 13, 15]],
+        "d": [list(range(20, 20 + 45))],
+        "e": [[5, 6, 99]],
+    }
+    return tuple(
+        Prompt(key, STATE + tuple(own), (read(len(STATE) + len(own) - 1),), len(STATE))
+        for key, variants in owns.items()
+        for own in variants
+    )
+
+
+@pytest.fixture(scope="module", params=["llama", "qwen3", "qwen35", "lfm2"])
+def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    target: Path = tmp_path_factory.mktemp("tiny") / f"{request.param}.gguf"
+    build(request.param, target, seed=3)
+    return target
+
+
+def engine(path: Path, **options: Any) -> LlamaEngine:
+    parameters = {"num_ctx": 512, "num_ubatch": 32, "num_thread": 1, "kv_cache_type": "f32", "flash_attention": "off"}
+    return LlamaEngine(str(path), {**parameters, **options.pop("parameters", {})}, **options)
+
+
+def flat(values: Any) -> list[Any]:
+    return [row.logits if hasattr(row, "logits") else row.tobytes() for rows in values for row in rows]
+
+
+READS: dict[str, Callable[[int], Any]] = {
+    "labels": lambda position: Labels(position, LABELS),
+    "rows": lambda position: Hidden((position - 1, position)),
+}
+
+
+@pytest.mark.parametrize("kind", READS)
+def test_same_plan_same_bits(path: Path, kind: str) -> None:
+    """Cold, repeated, from the cache, and exact questions in any company and order."""
+    plan = Plan(prompts(READS[kind]))
+    cold, cached = engine(path), engine(path, cache_bytes=1 << 26)
+    first = flat(cold.evaluate(plan).values)
+
+    assert first == flat(cold.evaluate(plan).values)
+    assert first == flat(cached.evaluate(plan).values)
+    again = cached.evaluate(plan)
+    assert (first, len(STATE)) == (flat(again.values), again.cached)
+
+    exact = flat(cold.evaluate(plan, exact=True).values)
+    order = [5, 4, 2, 3, 1, 0]  # the questions backwards, each with its variants in their own order
+    turned = Plan(tuple(plan.prompts[index] for index in order))
+    assert [exact[index] for index in order] == flat(cold.evaluate(turned, exact=True).values)
+    assert exact[4:5] == flat(cached.evaluate(Plan(plan.prompts[4:5]), exact=True).values)
+
+
+def test_shared_decoding_equals_every_prompt_alone(path: Path) -> None:
+    """Whatever is shared, the numbers are those of each prompt decoded from its first token."""
+    plan = Plan(prompts(READS["labels"]))
+    alone = [Plan((Prompt(p.question, p.tokens, p.reads, 0),)) for p in plan.prompts]
+    subject = engine(path)
+    shared = subject.evaluate(plan)
+    expected = [subject.evaluate(each).values[0][0] for each in alone]
+
+    for (row,), wanted in zip(shared.values, expected, strict=True):
+        assert row.logits == pytest.approx(wanted.logits, abs=2e-4)
+        assert row.log_norm == pytest.approx(wanted.log_norm, abs=2e-4)
+    assert shared.decoded < sum(len(each.prompts[0].tokens) for each in alone) / 2
+
+
+def test_hidden_rows_give_the_logits(path: Path) -> None:
+    """Rows come after the output norm: the file's output matrix turns them into the label logits."""
+    from localdecide.runner.tensors import output_rows
+
+    labels: list[list[Row]] = list(map(list, engine(path).evaluate(Plan(prompts(READS["labels"]))).values))
+    rows = engine(path).evaluate(Plan(prompts(READS["rows"]))).values
+    matrix = output_rows(str(path))(list(LABELS))
+
+    for (label,), (row,) in zip(labels, rows, strict=True):
+        np.testing.assert_allclose(matrix @ row[-1], label.logits, atol=2e-3)
+
+
+def test_other_work_between_the_parts_of_a_state(path: Path) -> None:
+    """A state that is set aside comes back bit for bit, recurrent or not."""
+    plan = Plan(prompts(READS["labels"]))
+    other = Plan((Prompt("x", (7, 8, 9), (Labels(2, LABELS),), 0),))
+    subject = engine(path)
+    expected = (flat(subject.evaluate(plan).values), flat(subject.evaluate(other).values))
+    seen: list[Any] = []
+
+    def interrupt() -> Callable[[], None]:
+        return lambda: seen.append(flat(subject.evaluate(other).values))
+
+    assert (flat(subject.evaluate(plan, interrupt=interrupt).values), seen[0]) == expected
+    assert len(seen) == 2
+
+
+def test_a_longer_state_resumes_at_a_cut(path: Path) -> None:
+    """A state that grows is decoded from the last cut the shorter one shares, with a cold run's bits."""
+    longer = STATE + tuple(range(500, 530))
+    read = Labels(len(longer), LABELS)
+    plan = Plan((Prompt("q", (*longer, 9), (read,), len(longer)),))
+    subject = engine(path, cache_bytes=1 << 26)
+    subject.evaluate(Plan((Prompt("q", (*STATE[:64], 9), (Labels(64, LABELS),), 64),)))
+    warm = subject.evaluate(plan)
+
+    assert (flat(engine(path).evaluate(plan).values), 64) == (flat(warm.values), warm.cached)
