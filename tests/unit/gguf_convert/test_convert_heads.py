@@ -203,11 +203,12 @@ def test_clm(tmp_path):
 
 
 def test_gliner(tmp_path):
-    """DeBERTa's layers and the classifier go to the head, words and tokenizer to the model; what only finds spans is left."""
+    """DeBERTa's layers and the classifier go to the head, words and tokenizer to the model, the rest nowhere."""
     transformers = pytest.importorskip("transformers")
     config = {
         "vocab_size": 60, "hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 96,
-        "relative_attention": True, "position_buckets": 16, "max_relative_positions": -1, "max_position_embeddings": 512,
+        "relative_attention": True, "position_buckets": 16, "max_relative_positions": -1,
+        "max_position_embeddings": 512,
         "pos_att_type": ["p2c", "c2p"], "share_att_key": True, "norm_rel_ebd": "layer_norm",
         "position_biased_input": False, "type_vocab_size": 0, "layer_norm_eps": 1e-7,
     }  # fmt: skip
