@@ -1,0 +1,75 @@
+"""Every family with a head from upstream's file to the terminal: create (and split), run, show, export."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from test_terminal import Home, home_in
+
+pytest.importorskip("torch")
+sys.path.insert(0, str(Path(__file__).parents[1] / "reference"))
+import head_models as hm
+from head_files import BUILDERS
+
+from localdecide.core.decision import Decision
+from localdecide.core.questions import parse_questions
+
+pytestmark = [pytest.mark.slow, pytest.mark.reference]
+
+STATE = "My card was charged twice for one order. Straße 東京"
+RAW = {
+    "team": {"type": "choice", "instructions": "Which team?", "criteria": {"billing": "payments", "technical": "bugs"}},
+    "urgent": {"type": "noul", "instructions": "Needs an answer today"},
+    "tone": {"type": "score", "instructions": "How upset?", "criteria": ["calm", "annoyed", "furious"]},
+}
+ARGUMENTS = (
+    *("--choice", "team: Which team? = billing: payments | technical: bugs"),
+    *("--yes-no", "urgent: Needs an answer today"),
+    *("--score", "tone: How upset? = calm < annoyed < furious"),
+)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+    home = home_in(tmp_path_factory.mktemp("home"))
+    yield home
+    home.run("shutdown")
+
+
+@pytest.mark.parametrize("name", BUILDERS)
+def test_from_file_to_terminal(name: str, home: Home, tmp_path: Path) -> None:
+    """The terminal's answers are those of backbone and head joined by hand; export gives the file back."""
+    files = BUILDERS[name](tmp_path)
+    (tmp_path / "Modelfile").write_text(f"FROM {files.whole}\nPARAMETER num_thread 1\n", encoding="utf-8")
+    created = home.run("create", f"{name}:tiny", "-f", str(tmp_path / "Modelfile"))
+    assert created.returncode == 0, created.stderr
+    shown = home.run("run", f"{name}:tiny", STATE, *ARGUMENTS, "--json")
+    assert shown.returncode == 0, shown.stderr
+    answers = json.loads(shown.stdout)["answers"]
+    direct = hm.load(files.backbone, files.head, kv_cache_type="f16", flash_attention="auto", num_thread=1)
+    readings = direct.decide(Decision(STATE, parse_questions(RAW)), lambda: False).readings
+
+    assert answers["urgent"]["noul"] == pytest.approx(readings["urgent"].probabilities[0], abs=1e-6)
+    for key in ("team", "tone"):
+        values = dict(zip(parse_questions(RAW)[key].keys, readings[key].probabilities, strict=True))
+        assert answers[key]["probabilities"] == pytest.approx(values, abs=1e-6)
+    about = home.run("show", f"{name}:tiny").stdout
+    assert files.family in about
+    out = tmp_path / "back.gguf"
+    exported = home.run("export", f"{name}:tiny", str(out))
+    assert exported.returncode == 0, exported.stderr
+    assert hashlib.sha256(out.read_bytes()).digest() == hashlib.sha256(files.whole.read_bytes()).digest()
+
+
+def test_joint_answers_say_so(home: Home, tmp_path: Path) -> None:
+    """clef's answers depend on their companions: the reply and `show` say so."""
+    files = BUILDERS["clef"](tmp_path)
+    (tmp_path / "Modelfile").write_text(f"FROM {files.whole}\n", encoding="utf-8")
+    assert home.run("create", "joint:tiny", "-f", str(tmp_path / "Modelfile")).returncode == 0
+    reply = json.loads(home.run("run", "joint:tiny", STATE, *ARGUMENTS, "--json").stdout)
+    assert reply["x_joint"] is True
