@@ -173,7 +173,3 @@ def _sync(path: Path) -> None:
     with path.open("rb+") as file:
         os.fsync(file.fileno())
 
-
-def describe(choice: Choice) -> dict[str, str]:
-    """What `show`, `ps` and `doctor` say."""
-    return {"type": choice.type or "as stored", "reason": choice.reason}

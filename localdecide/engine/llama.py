@@ -19,7 +19,7 @@ from localdecide.core.plan import Hidden, Labels, Limits, Plan, Prompt, Row, Row
 from localdecide.engine import tuning
 from localdecide.engine.base import Work, never, nothing, refuse_long
 from localdecide.engine.context import Context, Shape
-from localdecide.engine.fast_weights import Choice, describe
+from localdecide.engine.fast_weights import Choice
 from localdecide.engine.schedule import Group, Spine, Wave, first_read, schedule
 from localdecide.engine.state_cache import StateCache
 from localdecide.engine.vocabulary import LlamaVocabulary
@@ -300,8 +300,8 @@ class LlamaEngine:
             "flash_attention": chosen.flash_attention,
             "kv_cache_type": chosen.kv_type,
             "gpu": bool(llama.llama_supports_gpu_offload()),
-            "reasons": dict(chosen.reasons),
-            "weights": describe(self._weights) if self._weights else {"type": "as stored"},
+            "weights": (self._weights.type if self._weights else None) or "as stored",
+            "reasons": {**chosen.reasons, **({"weights": self._weights.reason} if self._weights else {})},
             "cache_bytes": self.cache.size,
             "cache_budget": self.cache.budget,
         }
