@@ -54,6 +54,7 @@ class LocalService:
         whole = memory.usable(settings.memory, machine.Reading(reading.total, reading.total), 0)
         self._cache = memory.cache_bytes(settings.cache_bytes, whole)
         self._known: dict[str, Wanted] = {}
+        self._recent: dict[str, Wanted] = {}  # by the name that was asked for
         self._preparing: dict[str, asyncio.Task[Wanted]] = {}
         self._jobs: set[asyncio.Task[Any]] = set()
 
@@ -234,12 +235,17 @@ class LocalService:
     async def _prepare(self, model: str | None) -> Wanted:
         """What to load for a name; one preparation for all who ask at once, which goes on when they leave."""
         text = self.settings.default_model if model in DEFAULT_NAMES else str(model)
+        recent = self._recent.get(text)
+        if recent and recent.name in self.scheduler.state.slots and self.store.catalog.unchanged(recent.model):
+            return recent
         task = self._preparing.get(text)
         if task is None:
             task = self._preparing[text] = self._job(asyncio.to_thread(self._prepare_now, text))
             task.add_done_callback(lambda _: self._preparing.pop(text, None))
         found = await asyncio.shield(task)
-        self._known[found.name] = found
+        if len(self._recent) > 256:  # spellings of names, not models
+            self._recent.clear()
+        self._known[found.name] = self._recent[text] = found
         return found
 
     def _prepare_now(self, text: str) -> Wanted:

@@ -202,6 +202,13 @@ class Catalog:
                 return self._load(other, path)
         return None
 
+    def unchanged(self, model: StoredModel) -> bool:
+        """Whether `model` is what its manifest still says: one stat, no reading."""
+        path = self.manifests.path(model.name)
+        with self._lock:
+            known = self._cache.get(path)
+        return known is not None and known[1] is model and known[0] == _stamp(path)
+
     def get(self, text: str, known: Iterable[str] = ()) -> StoredModel:
         """`find`, or ModelNotFound with the nearest installed (or `known`) name as `suggestion`."""
         if model := self.find(text):
@@ -262,11 +269,9 @@ class Catalog:
             return {digest: self.blobs.remove(digest) for digest in sorted(unused)}
 
     def _load(self, name: ModelName, path: Path) -> StoredModel | None:
-        try:
-            stat = os.stat(path)
-        except OSError:
+        stamp = _stamp(path)
+        if stamp is None:
             return None
-        stamp = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
         with self._lock:
             known = self._cache.get(path)
         if known and known[0] == stamp:
@@ -293,3 +298,12 @@ class Catalog:
 def not_found(text: str, known: Iterable[str], **details: Any) -> ModelNotFound:
     """`model 'x' not found`, with the nearest of `known` as `suggestion`."""
     return ModelNotFound(f"model '{text}' not found", {"suggestion": names.nearest(text, known), **details})
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    """What changes when a file is written anew; None where there is no file."""
+    try:
+        stat = os.stat(path)
+    except OSError:
+        return None
+    return stat.st_mtime_ns, stat.st_size, stat.st_ino
