@@ -67,7 +67,7 @@ def build(name: str) -> None:
         (folder(name) / "package.json").write_text('{"private": true, "type": "module"}')
         npm = shutil.which("npm")
         if npm is None:
-            raise SystemExit("npm is needed for the JavaScript clients; install Node.js 20 or newer")
+            raise OSError("npm is needed for the JavaScript clients; install Node.js 20 or newer")
         quiet = ["--no-audit", "--no-fund", "--loglevel=error"]
         subprocess.run([npm, "install", *quiet, *NODE[name]], cwd=folder(name), check=True)
     (folder(name) / STAMP).write_text("\n".join(PYTHON.get(name) or NODE[name]))

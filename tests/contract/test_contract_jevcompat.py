@@ -10,7 +10,7 @@ import subprocess
 
 import environments
 import pytest
-from conftest import KEY, ROOT, clean_environment, need
+from running import KEY, ROOT, clean_environment, need
 
 pytestmark = pytest.mark.contract
 

@@ -6,7 +6,7 @@ import subprocess
 
 import environments
 import pytest
-from conftest import clean_environment, need
+from running import clean_environment, need
 
 pytestmark = pytest.mark.contract
 
