@@ -62,6 +62,10 @@ REQUESTS: dict[str, tuple[Any, dict[str, Any]]] = {
         {"q": {"type": "noul", "instructions": "Refund?", "criteria": {"true": ["asked", 1]}}},
     ),
     "ten levels": ("lev", {"s": {"type": "score", "instructions": "?", "criteria": [f"level {i}" for i in range(10)]}}),
+    "24 options": (
+        "x",
+        {"q": {"type": "choice", "instructions": "?", "criteria": {f"o{i}": f"d {i}" for i in range(24)}}},
+    ),
     "26 options": (
         "x",
         {"q": {"type": "choice", "instructions": "?", "criteria": {f"o{i}": f"d {i}" for i in range(26)}}},

@@ -32,7 +32,7 @@ from tests.tiny.model import TinyModel
 pytestmark = pytest.mark.reference
 
 REQUESTS = (
-    "plain", "one option", "two options", "empty descriptions", "keys not sorted", "ten levels", "26 options",
+    "plain", "one option", "two options", "empty descriptions", "keys not sorted", "ten levels", "24 options", "26 options",
     "27 options", "52 options",
 )  # fmt: skip
 MOST = "255 options"
@@ -185,8 +185,7 @@ def test_probabilities_are_pytorchs(family: str, tmp_path: Path) -> None:
     ours = loaded(tiny.path, **spec_of(family))
     planner, network = model_of(family, tiny, engine(tiny.path)), Network(tiny)
     worst, compared = 0.0, 0
-    names = (*REQUESTS, MOST) if family in ("pplx-decider", "systemone", "lfm2-d1") else REQUESTS
-    for name in names:
+    for name in (*REQUESTS, MOST):
         if (asked := asked_of(family, name)) is None:
             continue
         prompts = family_named(family).plan(asked, planner).prompts
