@@ -23,14 +23,12 @@ name = words.filter(lambda value: not any(unicodedata.category(c) in ("Cc", "Zl"
 scalar = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | text
 value = st.recursive(scalar, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(text, inner, max_size=3))
 content = words | st.dictionaries(words, value, min_size=1, max_size=3) | st.lists(value, min_size=1, max_size=3)
+options = st.lists(
+    st.tuples(name, st.none() | content), min_size=1, max_size=6, unique_by=lambda pair: pair[0].strip().casefold()
+)
 choice = st.builds(
-    lambda options, texts, asked: {
-        "type": "choice",
-        "instructions": asked,
-        "criteria": dict(zip(options, texts, strict=False)),
-    },
-    names,
-    st.lists(st.none() | content, min_size=6, max_size=6),
+    lambda pairs, asked: {"type": "choice", "instructions": asked, "criteria": dict(pairs)},
+    options,
     st.none() | content,
 )
 noul = st.builds(
