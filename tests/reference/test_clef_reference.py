@@ -11,7 +11,7 @@ pytest.importorskip("transformers")
 import head_models as hm  # noqa: E402
 import torch_heads  # noqa: E402
 
-from tests.tiny import qwen35, raw, reference  # noqa: E402
+from tests.tiny import qwen35, reference  # noqa: E402
 
 pytestmark = pytest.mark.reference
 
@@ -55,7 +55,7 @@ class Reference:
         def add(text, special=False):
             # The template's own text holds special tokens; a user's never does.
             start = len(tokens)
-            tokens.extend(raw.tokenize(self.backbone.path, text, special=special))
+            tokens.extend(hm.tokenize(self.backbone.path, text, special=special))
             return (start, len(tokens))
 
         add(HEAD, special=True)

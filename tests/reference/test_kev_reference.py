@@ -9,7 +9,7 @@ pytest.importorskip("transformers")
 import head_models as hm  # noqa: E402
 import torch_heads  # noqa: E402
 
-from tests.tiny import qwen35, raw, reference  # noqa: E402
+from tests.tiny import qwen35, reference  # noqa: E402
 
 pytestmark = pytest.mark.reference
 
@@ -37,11 +37,11 @@ def expected(tiny, instructions, options, *, broken=None):
     """Logits of the reference: delimiters by id, every text tokenised by itself."""
     backbone, head, _ = tiny
     delimiter = backbone.vocabulary.id
-    tokens = [delimiter("<|fim_prefix|>"), *raw.tokenize(backbone.path, STATE), delimiter("<|fim_middle|>")]
-    tokens += raw.tokenize(backbone.path, instructions)
+    tokens = [delimiter("<|fim_prefix|>"), *hm.tokenize(backbone.path, STATE), delimiter("<|fim_middle|>")]
+    tokens += hm.tokenize(backbone.path, instructions)
     ends = []
     for option in options:
-        tokens += [delimiter("<|box_start|>"), *raw.tokenize(backbone.path, option), delimiter("<|box_end|>")]
+        tokens += [delimiter("<|box_start|>"), *hm.tokenize(backbone.path, option), delimiter("<|box_end|>")]
         ends.append(len(tokens) - 1)
     tokens.append(delimiter("<|fim_suffix|>"))
     if broken == "position":

@@ -13,7 +13,7 @@ import head_models as hm  # noqa: E402
 import torch_heads  # noqa: E402
 
 from localdecide.families import laya  # noqa: E402
-from tests.tiny import lfm2, modern_bert, raw, reference  # noqa: E402
+from tests.tiny import lfm2, modern_bert, reference  # noqa: E402
 
 pytestmark = pytest.mark.reference
 
@@ -51,7 +51,7 @@ class Tiny:
     product: Any
 
     def tokens(self, text):
-        return raw.tokenize(self.backbone.path, text)
+        return hm.tokenize(self.backbone.path, text)
 
     def id(self, text):
         return self.backbone.vocabulary.id(text)
