@@ -80,6 +80,7 @@ def _source(
     else:
         model = library.resolve(source, draft.catalog) if library else draft.catalog.get(source)
         draft.inherit(model)
+        draft.config["parent_model"] = str(model.name)
         for layer in model.manifest.of(media.MODEL):
             yield {"status": f"using existing layer {layer.digest}"}
 

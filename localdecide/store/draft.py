@@ -54,7 +54,7 @@ class Draft:
         self.texts[media.LICENSE] = model.licenses
         self.parameters = model.parameters
         self.decision = {key: value for key, value in model.decision.items() if key != "library"}
-        self.config = {**model.config, "parent_model": str(model.name)}
+        self.config = {**model.config}
         self.facts = model.facts
 
     def add_gguf(self, path: Path) -> Iterator[dict[str, Any]]:
@@ -95,8 +95,22 @@ class Draft:
         self.files += layers
         self.facts = facts_from(read_header(self.catalog.blobs.path(layers[0].digest)))
 
-    def take_over(self, manifest: Manifest) -> Iterator[dict[str, Any]]:
-        """Start from a manifest whose blobs are all here. Raises BadModelFile, StoreFailed."""
+    def keep(self, layers: Iterable[Layer]) -> None:
+        """Take over the parts that an earlier import cut from a file. Raises StoreFailed if one is gone."""
+        for layer in layers:
+            self.claim(layer.digest)
+            path = self.catalog.blobs.path(layer.digest)
+            if not path.is_file():
+                raise StoreFailed(f"{layer.digest[:19]} was removed meanwhile; pull again")
+            self.files.append(layer)
+            if layer.media_type == media.MODEL:
+                self.facts = facts_from(read_header(path))
+
+    def take_over(self, manifest: Manifest, kept: Mapping[str, list[Layer]]) -> Iterator[dict[str, Any]]:
+        """Start from a manifest whose blobs are all here, but for those of which the parts are kept.
+
+        Raises BadModelFile, StoreFailed.
+        """
         blobs = self.catalog.blobs
         self.files = [layer for layer in manifest.layers if layer.media_type not in (*_REBUILT, media.MODEL)]
         for layer in manifest.layers:
@@ -108,7 +122,10 @@ class Draft:
             self.decision = _object(_text(blobs.path(decision.digest)))
         self.config = _object(_text(blobs.path(manifest.config.digest)))
         for layer in manifest.of(media.MODEL):
-            yield from self.add_blob(layer.digest, layer.size)
+            if layer.digest in kept:
+                self.keep(kept[layer.digest])
+            else:
+                yield from self.add_blob(layer.digest, layer.size)
 
     def kind_of(self, header: Header) -> str:
         """The media type of a GGUF; remembers the facts of the model. Raises BadModelFile for a second model."""

@@ -83,7 +83,7 @@ class Library:
         source, _ = entry.tags[name.tag]
         if not is_package(source):
             if model:
-                return model
+                return redress(catalog, model, entry) if same_source(model.decision.get("source"), source) else model
             raise not_found(text, [], library=True, pull=f"localdecide pull {text}")
         try:
             path = package_file(source, entry.modelfile.last("install"))
@@ -100,6 +100,28 @@ class Library:
             return None
         modelfile = parse_modelfile(decode_modelfile(data))
         return LibraryEntry(path.parent.name, modelfile, hashlib.sha256(data).hexdigest(), path.parent)
+
+
+def same_source(known: object, source: str) -> bool:
+    """Whether a model came from where the library says it comes from now."""
+    if not isinstance(known, str):
+        return False
+    one, other = (names.parse(text).full if names.is_valid(text) else text for text in (known, source))
+    return one == other
+
+
+def redress(catalog: Catalog, model: StoredModel, entry: LibraryEntry) -> StoredModel:
+    """Give an installed model what the library's Modelfile says now; its files stay. Raises StoreFailed."""
+    with catalog.locks.writing() as claim:
+        draft = Draft(catalog, claim)
+        draft.inherit(model)
+        draft.decision = {"library": entry.stamp, "source": model.decision["source"]}
+        apply(draft, entry.modelfile)
+        for _ in draft.write(model.name):
+            pass
+    for _ in draft.written():
+        pass
+    return catalog.get(str(model.name))
 
 
 def materialise(catalog: Catalog, name: ModelName, entry: LibraryEntry, path: Path) -> StoredModel:

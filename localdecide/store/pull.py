@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from localdecide.core import names
-from localdecide.core.errors import InvalidName, InvalidRequest, StoreFailed
+from localdecide.core.errors import InvalidName, InvalidRequest, ModelNotFound, StoreFailed
 from localdecide.store import manifests as media
 from localdecide.store.catalog import StoredModel
 from localdecide.store.create import apply
@@ -23,6 +23,8 @@ from localdecide.store.sources.base import Context, Offer
 from localdecide.store.sources.choose import library_entry, offer_for
 
 Progress = Iterator[dict[str, Any]]
+Kept = dict[str, list[Layer]]
+"""Layers by the digest of the file that they were cut from."""
 
 
 def pull(context: Context, request: Mapping[str, Any], stop: threading.Event) -> Progress:
@@ -64,23 +66,26 @@ def installed(context: Context, wanted: str, reference: str) -> StoredModel | No
         model = context.catalog.find(wanted)
         if model is None or not all(_whole(model, layer) for layer in (model.manifest.config, *model.manifest.layers)):
             return None
-    except StoreFailed:
+        found = library_entry(reference, context)
+        if found and model.decision.get("library") not in (None, found[1].stamp):
+            model = context.library.resolve(reference, context.catalog)
+        return model if found is None or model.decision.get("library") in (None, found[1].stamp) else None
+    except (StoreFailed, ModelNotFound):
         return None
-    found = library_entry(reference, context)
-    return model if found is None or model.decision.get("library") in (None, found[1].stamp) else None
 
 
 def bring(context: Context, offer: Offer, stop: threading.Event) -> Progress:
     """Fetch an offer and install it."""
     catalog = context.catalog
+    kept = _kept(context, offer)
     with catalog.locks.writing() as claim:
         fetch = Fetch(context, claim, stop)
-        yield from fetch.run(offer)
+        yield from fetch.run(replace(offer, parts=[part for part in offer.parts if part.digest not in kept]))
         yield {"status": "verifying sha256 digest"}
-        if offer.manifest is not None and offer.modelfile is None and not _to_split(context, offer.manifest):
+        if offer.manifest is not None and offer.modelfile is None and not _to_split(context, offer.manifest, kept):
             replaced = yield from _verbatim(context, offer)
         else:
-            draft = yield from _draft(context, offer, fetch, claim)
+            draft = yield from _draft(context, offer, fetch, claim, kept)
             yield from draft.write(offer.name)
             replaced = draft.replaced
     if catalog.collect(replaced):
@@ -99,18 +104,25 @@ def _verbatim(context: Context, offer: Offer) -> Generator[dict[str, Any], None,
     return before.manifest.digests - manifest.digests if before else set()
 
 
-def _draft(context: Context, offer: Offer, fetch: Fetch, claim: Claims) -> Generator[dict[str, Any], None, Draft]:
+def _draft(
+    context: Context, offer: Offer, fetch: Fetch, claim: Claims, kept: Kept
+) -> Generator[dict[str, Any], None, Draft]:
     """Put fetched files and what is said about them together."""
     draft = Draft(context.catalog, claim, fetch.stop)
     if offer.manifest is not None:
-        yield from draft.take_over(Manifest.from_bytes(offer.manifest))
+        yield from draft.take_over(Manifest.from_bytes(offer.manifest), kept)
     elif offer.shards:
         count = sum(1 for part in offer.parts if SHARD.fullmatch(part.name))
         yield from draft.add_shards(fetch.found[:count])
         for digest, size in fetch.found[count:]:
             yield from draft.add_blob(digest, size)
     else:
-        for part, (digest, size) in zip(offer.parts, fetch.found, strict=True):
+        found = iter(fetch.found)
+        for part in offer.parts:
+            if part.digest in kept:
+                draft.keep(kept[part.digest])
+                continue
+            digest, size = next(found)
             if part.media_type is None:
                 yield from draft.add_blob(digest, size)
             else:
@@ -121,10 +133,29 @@ def _draft(context: Context, offer: Offer, fetch: Fetch, claim: Claims) -> Gener
     return draft
 
 
-def _to_split(context: Context, manifest: bytes) -> bool:
+def _kept(context: Context, offer: Offer) -> Kept:
+    """Parts of an offer that were split when the model was last pulled: their pieces are here and whole."""
+    try:
+        model = context.catalog.find(offer.name)
+    except StoreFailed:
+        return {}
+    kept: Kept = {}
+    for layer in model.manifest.layers if model else ():
+        if origin := layer.annotations.get("origin"):
+            kept.setdefault(origin, []).append(layer)
+    return {
+        origin: layers
+        for origin, layers in kept.items()
+        if model and all(_whole(model, layer) for layer in layers) and origin in {part.digest for part in offer.parts}
+    }
+
+
+def _to_split(context: Context, manifest: bytes, kept: Kept) -> bool:
     """Whether a model layer is an upstream file with its head inside."""
     model = Manifest.from_bytes(manifest).first(media.MODEL)
-    return model is not None and needs_split(read_header(context.catalog.blobs.path(model.digest)))
+    if model is None:
+        return False
+    return model.digest in kept or needs_split(read_header(context.catalog.blobs.path(model.digest)))
 
 
 def _whole(model: StoredModel, layer: Layer) -> bool:

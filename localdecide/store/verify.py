@@ -93,6 +93,7 @@ def _repair(context: Context, model: StoredModel, layer: Layer, stop: threading.
         found = offer.parts[0]
         part = Part(found.name, layer.digest, layer.size, layer.media_type, found.origin, found.path)
     if part is None and model.manifest.of(media.ORIGIN):  # cut from a file that is fetched and cut again
+        context.catalog.blobs.remove(layer.digest)
         whole = replace(offer, name=model.name, decision=dict(model.decision))
         for line in bring(context, whole, stop):
             if line["status"] != "success":

@@ -7,9 +7,10 @@ import functools
 import os
 import platform
 import random
+import socket
 import ssl
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -109,19 +110,30 @@ def transport_failure(error: Exception, source: str) -> Exception:
     """What a failure below HTTP means: Transient, or SourceFailed where trying again cannot help."""
     import httpx
 
-    cause: BaseException | None = error
-    while cause is not None:
+    chain = list(_causes(error))
+    for cause in chain:
         if isinstance(cause, ssl.SSLCertVerificationError):
             hint = "set SSL_CERT_FILE to your organisation's certificates if it inspects TLS"
             return SourceFailed(f"{source}: its certificate is not trusted ({cause.verify_message}); {hint}")
-        cause = cause.__cause__ or cause.__context__
     if isinstance(error, httpx.UnsupportedProtocol | httpx.InvalidURL | httpx.TooManyRedirects):
         return SourceFailed(f"{source}: {error}", {"source": source})
     if isinstance(error, httpx.ProxyError):
         return Transient(f"{source}: the proxy failed: {error}")
+    if any(isinstance(one, socket.gaierror) for one in chain):
+        message = f"{source}: its name cannot be resolved; is this machine online, or behind a proxy (HTTPS_PROXY)?"
+        return Transient(message)
     if isinstance(error, httpx.ReadTimeout):
         return Transient(f"{source}: no byte for a while")
     return Transient(f"{source}: {type(error).__name__}: {error}".rstrip(": "))
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """The error and what it came from, each once."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 def status_failure(status: int, headers: Mapping[str, str], source: str, patience: Patience) -> Exception:

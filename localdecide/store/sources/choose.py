@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from localdecide.core import names
-from localdecide.core.errors import Offline
+from localdecide.core.errors import ModelNotFound, Offline, SourceFailed
 from localdecide.core.modelfile import checked
 from localdecide.core.names import HUGGING_FACE, ModelName
 from localdecide.store.library import LibraryEntry
@@ -42,7 +42,17 @@ def offer_for(reference: str, context: Context) -> Offer:
         return local.offer(path, reference)
     if found_entry := library_entry(reference, context):
         return _from_library(*found_entry, context)
-    name = names.parse(reference)
+    try:
+        return _elsewhere(names.parse(reference), context)
+    except (ModelNotFound, SourceFailed) as error:
+        near = names.nearest(reference, [entry.name for entry in context.library.entries()])
+        if near is None or error.details.get("suggestion"):
+            raise
+        raise type(error)(f"{error.message}; did you mean {near}?", {**error.details, "suggestion": near}) from error
+
+
+def _elsewhere(name: ModelName, context: Context) -> Offer:
+    """A name that is not the library's."""
     if name.host == HUGGING_FACE:
         return hub.offer(name, context)
     if adopted := ollama_store.offer(name, context.ollama):

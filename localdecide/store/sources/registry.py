@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import httpx
 
 _MAX_MANIFEST = 4 << 20
+TRIES = 3  # of small requests: somebody waits for the first line of progress
 _CHALLENGE = re.compile(r'(\w+)="([^"]*)"')
 
 
@@ -74,7 +75,7 @@ class Registry:
                 except Transient as error:
                     failure = error
                 failures += 1
-                if not isinstance(failure, Transient) or failures >= self.net.patience.tries:
+                if not isinstance(failure, Transient) or failures >= min(self.net.patience.tries, TRIES):
                     raise SourceFailed(f"{failure}", {"source": self.name.host}) from failure
                 time.sleep(self.net.patience.delay(failures, failure.retry_after))
 

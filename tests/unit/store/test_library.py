@@ -11,6 +11,7 @@ from localdecide.core.errors import ModelNotFound
 from localdecide.core.model import Readout
 from localdecide.core.names import is_valid
 from localdecide.families.registry import names as family_names
+from localdecide.store.draft import Draft
 from localdecide.store.places import is_package
 from localdecide.store.store import Store
 
@@ -53,6 +54,27 @@ def test_a_changed_library_entry_is_made_again(library: Path, tmp_path: Path) ->
     (library / "toy" / "Modelfile").write_text("FROM package:toy_weights/toy.gguf\nREADOUT choice letters\n")
 
     assert store.resolve("toy").spec.readouts == {"choice": Readout("letters")}
+
+
+def test_a_pulled_model_gets_the_new_entry_offline(library: Path, tmp_path: Path) -> None:
+    """A changed Modelfile reaches a model that was pulled, without a pull, as long as it names the same source."""
+    store = Store(tmp_path / "models", library)
+    path = tiny_gguf.write(tmp_path / "far.gguf")
+    request = {"model": "far", "from": str(path), "license": "MIT"}
+    list(store.create(request))
+    stored = store.resolve("far")
+    with store.catalog.locks.writing() as claim:
+        draft = Draft(store.catalog, claim)
+        draft.inherit(stored)
+        draft.decision = {"library": "old", "source": "hf.co/o/r:Q4_K_M", "temperatures": {"choice": 9.0}}
+        list(draft.write(stored.name))
+
+    fresh = store.resolve("far")
+
+    assert (fresh.spec.family, fresh.spec.temperatures, fresh.licenses) == ("kev", {}, ["MIT"])
+    assert fresh.spec.digest == stored.spec.digest
+    (library / "far" / "Modelfile").write_text("FROM hf.co/other/r\nFAMILY lev\n")
+    assert store.resolve("far").spec.family == "kev"
 
 
 def test_a_model_of_ones_own_is_left_alone(library: Path, tmp_path: Path) -> None:

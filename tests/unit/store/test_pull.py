@@ -24,10 +24,12 @@ from localdecide.core.errors import (
     Offline,
     SourceFailed,
 )
+from localdecide.core.names import ModelName
 from localdecide.store import fetch
 from localdecide.store.depot import Depot
 from localdecide.store.download.net import Patience
 from localdecide.store.download.partial import PIECE, leftovers
+from localdecide.store.sources.base import Context
 from localdecide.store.store import Store
 
 PATIENCE = Patience(tries=3, pause=0.01, longest=0.02, connect=5.0, stall=5.0, wait=5.0)
@@ -120,6 +122,21 @@ def test_a_name_the_registry_lacks(depot: Depot) -> None:
     """Not found, in Ollama's words."""
     with registry() as reg, pytest.raises(ModelNotFound, match="pull model manifest: file does not exist"):
         pull(depot, f"http://{reg.host}/me/none:v1", insecure=True)
+
+
+def test_a_typing_error_finds_the_library(depot: Depot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name that no registry has is compared with what the library knows."""
+    (tmp_path / "library" / "nimble").mkdir()
+    (tmp_path / "library" / "nimble" / "Modelfile").write_text("FROM hf.co/o/r\n")
+
+    def nobody(name: ModelName, context: Context) -> None:
+        raise ModelNotFound(f"model '{name}' not found")
+
+    monkeypatch.setattr("localdecide.store.sources.registry.offer", nobody)
+    with pytest.raises(ModelNotFound, match=r"model 'nimbl:latest' not found; did you mean nimble\?"):
+        pull(depot, "nimbl")
+    with pytest.raises(ModelNotFound, match=r"model 'wholly-other:latest' not found$"):
+        pull(depot, "wholly-other")
 
 
 def test_models_for_other_engines(depot: Depot) -> None:

@@ -277,11 +277,34 @@ def test_a_pulled_file_is_not_kept_twice(depot: Depot) -> None:
     assert f"HEAD {depot.store.resolve('kev').spec.head}" in modelfile
 
 
+def test_the_parts_are_kept_when_the_original_is_asked_for_again(depot: Depot, tmp_path: Path) -> None:
+    """`refresh` of a split model fetches nothing of what its parts were cut from; a changed library entry neither."""
+    with registry() as reg:
+        reg.server.files["/kev.gguf"] = KEV
+        entry = tmp_path / "library" / "kev"
+        entry.mkdir()
+        url = f"{reg.server.url}/kev.gguf#sha256={digest_of(KEV)[7:]}"
+        entry.joinpath("Modelfile").write_text(f"FROM {url}\n")
+        list(depot.pull({"model": "kev"}, GO))
+        before, sent = depot.store.resolve("kev"), reg.server.sent
+        list(depot.pull({"model": "kev", "refresh": True}, GO))
+        entry.joinpath("Modelfile").write_text(f"FROM {url}\nTEMPERATURE choice 1.5\n")
+        list(depot.pull({"model": "kev"}, GO))
+        after = depot.store.resolve("kev")
+
+    assert reg.server.sent == sent
+    assert (after.spec.digest, after.spec.head) == (before.spec.digest, before.spec.head)
+    assert after.spec.temperatures == {"choice": 1.5}
+    assert not depot.store.catalog.blobs.has(digest_of(KEV))
+
+
 def test_a_registry_model_is_split_too(depot: Depot) -> None:
     """Ollama's layout arrives by manifest; its other layers stay."""
     with registry() as reg:
         reg.add("me/clef:v1", OLLAMA_CLEF, system=b"S")
-        list(depot.pull({"model": f"http://{reg.host}/me/clef:v1", "insecure": True}, GO))
+        name = f"http://{reg.host}/me/clef:v1"
+        list(depot.pull({"model": name, "insecure": True}, GO))
+        list(depot.pull({"model": name, "insecure": True, "refresh": True}, GO))
         model = depot.store.resolve(f"{reg.host}/me/clef:v1")
 
     assert model.spec.head
