@@ -117,8 +117,10 @@ class Deberta:
         """Rows [tokens, w] of the last layer."""
         x = self.norm(checked(self.words(tokens), self.relative.shape[1], len(tokens)))
         near = np.clip(distances(len(tokens), self.span, self.reach) + self.span, 0, 2 * self.span - 1)
+        # A short prompt meets few of the distances: the others are not projected.
+        least, most = int(near.min()), int(near.max())
         for layer in self.layers:
-            x = layer(x, self.relative, near, self.heads)
+            x = layer(x, self.relative[least : most + 1], near - least, self.heads)
         return x
 
 
