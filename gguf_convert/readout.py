@@ -25,6 +25,8 @@ def convert(job: Job) -> None:
         name=job.name,
         decision={},
         kind=job.kind,
+        # d3's own runtime cuts text as Qwen2Tokenizer does, whatever the package's tokenizer.json says.
+        pre="qwen2" if family == "d3" else None,
     )
     weight = safetensors(job.checkpoint.folder / "readout.safetensors")["weight"]()
     codes = [str(code) for code in decision["codes"]]

@@ -81,7 +81,8 @@ def test_readout_heads(said, family, attention, tmp_path):
     model = build("qwen35", tmp_path / "direct.gguf")
     folder = checkpoint.save(model, tmp_path / "m")
     rows = readout_checkpoint(folder, model, **said)
-    _, head = converted(folder, tmp_path / "out")
+    path, head = converted(folder, tmp_path / "out")
+    assert keys(path)["tokenizer.ggml.pre"] == ("qwen2" if family == "d3" else "qwen35")
     found = {key.removeprefix("localdecide.head."): value for key, value in keys(head).items()}
     assert (found["family"], found["attention"], found["temperature"]) == (family, attention, 1.5)
     assert found["codes"][:2] == ["A", "B"]
