@@ -6,6 +6,7 @@ tokens of its prompts, which golden files and the judge hold.
 
 from __future__ import annotations
 
+import json
 import string
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,7 +17,9 @@ import awkward
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 
+from gguf_convert import __main__ as gguf_convert
 from localdecide.core.decision import Decision
 from localdecide.core.model import ModelSpec
 from localdecide.core.plan import Labels, Plan, Prompt
@@ -24,16 +27,18 @@ from localdecide.core.questions import Choice, Noul, Question
 from localdecide.families.base import Model, reading
 from localdecide.families.label_family import LabelFamily
 from localdecide.families.registry import family_named
+from localdecide.runner.loaded import LoadedModel
 from localdecide.runner.tensors import head_tensors
-from tests.reference.files import CONTEXT, TEMPERATURES, decision_file, engine, head_file, loaded
-from tests.tiny import build, reference
+from localdecide.store.store import Store
+from tests.reference.files import CONTEXT, EXACT, TEMPERATURES, decision_file, engine, head_file, loaded
+from tests.tiny import build, checkpoint, reference
 from tests.tiny.model import TinyModel
 
 pytestmark = pytest.mark.reference
 
 REQUESTS = (
-    "plain", "one option", "two options", "empty descriptions", "keys not sorted", "ten levels", "24 options", "26 options",
-    "27 options", "52 options",
+    "plain", "one option", "two options", "empty descriptions", "keys not sorted", "ten levels",
+    "24 options", "26 options", "27 options", "52 options",
 )  # fmt: skip
 MOST = "255 options"
 TOLERANCE = 1e-4
@@ -313,3 +318,44 @@ def test_one_thing_wrong_moves_the_answers(family: str, tmp_path: Path) -> None:
     shifts["position"] = moved(right, wrong_position)
 
     assert {} == {name: shift for name, shift in shifts.items() if shift < 10 * TOLERANCE}
+
+
+@pytest.mark.parametrize("family", HEADS)
+def test_a_converted_checkpoint_answers_like_itself(family: str, tmp_path: Path) -> None:
+    """Hugging Face files through gguf_convert and `create` to answers: those of the checkpoint in PyTorch."""
+    folder = tmp_path / "Tiny"
+    tiny = build("qwen35", tmp_path / "m.gguf", seed=4, layer_types=PRUNED)
+    checkpoint.save(tiny, folder)
+    rows = np.random.default_rng(3).normal(size=READOUT).astype(np.float32) * 0.5
+    (folder / "decision_config.json").write_text(
+        json.dumps(
+            {
+                "codes": codes(255),
+                "temperature": 0.75,
+                "attention_mode": "noncausal_full_attention",
+                **({"prompt": "d3"} if family == "d3" else {}),
+            }
+        )
+    )
+    save_file({"weight": torch.from_numpy(rows)}, folder / "readout.safetensors")
+    assert gguf_convert.main([str(folder), "--out", str(tmp_path / "out"), "--type", "F32"]) == 0
+    store = Store(tmp_path / "store")
+    list(
+        store.create(
+            {
+                "model": "tiny",
+                "modelfile": (tmp_path / "out" / "Modelfile").read_text(),
+                "directory": str(tmp_path / "out"),
+            }
+        )
+    )
+    spec = store.resolve("tiny").spec
+    ours = LoadedModel(replace(spec, parameters=EXACT), {}, lambda fraction: None)
+    planner, network = model_of(family, tiny, engine(Path(spec.path)), Path(str(spec.head))), Network(tiny)
+    asked = awkward.decision("plain")
+    result = ours.decide(asked, lambda: False)
+    for prompt in family_named(family).plan(asked, planner).prompts:
+        question = asked.questions[prompt.question]
+        p = softmax((rows @ network.hidden(prompt, causal=False))[: len(question.keys)], 0.75)
+        p = p[::-1] if isinstance(question, Noul) else p
+        assert pytest.approx(p, abs=TOLERANCE) == result.readings[prompt.question].probabilities
