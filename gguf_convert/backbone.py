@@ -18,6 +18,9 @@ TEMPLATE_KEY = "tokenizer.chat_template.systemone"
 # model_type in config.json, and the module of this package that is named after its base type.
 _MODULES = {
     "qwen3": "qwen3",
+    "qwen3_moe": "qwen3_moe",
+    "qwen3_omni_moe": "qwen3_moe",
+    "qwen3_omni_moe_text": "qwen3_moe",
     "qwen3_5": "qwen3_5",
     "qwen3_5_text": "qwen3_5",
     "modernbert": "modernbert",
@@ -25,8 +28,20 @@ _MODULES = {
     "deberta-v2": "deberta_v2",
 }
 # What may stand in front of a text backbone's names; the longest first.
-_PREFIXES = ("model.language_model.", "language_model.model.", "language_model.", "encoder.", "deberta.", "model.")
-_SKIPPED = ("visual.", "model.visual.", "vision.", "audio.", "mtp.", "model.mtp.", "head.", "act_head.")
+_PREFIXES = (
+    "model.language_model.",
+    "language_model.model.",
+    "language_model.",
+    "thinker.model.",
+    "thinker.",
+    "encoder.",
+    "deberta.",
+    "model.",
+)
+_SKIPPED = (
+    *("visual.", "model.visual.", "vision.", "audio.", "thinker.visual.", "thinker.audio_tower."),
+    *("talker.", "code2wav.", "mtp.", "model.mtp.", "head.", "act_head."),
+)
 
 
 def same(array: Array) -> Array:
@@ -40,6 +55,8 @@ def rope(config: Mapping[str, Any], name: str, default: Any) -> Any:
 
 def text_config(config: Mapping[str, Any]) -> dict[str, Any]:
     """The part of config.json that describes the text backbone."""
+    if isinstance(config.get("thinker_config"), Mapping):
+        return text_config(config["thinker_config"])
     return {**config, **config["text_config"]} if isinstance(config.get("text_config"), Mapping) else dict(config)
 
 
@@ -92,7 +109,8 @@ def bare(name: str) -> str:
 def _renamed(
     tensors: Mapping[str, Tensor], config: Mapping[str, Any], module: ModuleType
 ) -> Iterator[tuple[str, Tensor]]:
-    for name, read in tensors.items():
+    prepare = getattr(module, "prepare", None)
+    for name, read in (tensors if prepare is None else prepare(tensors)).items():
         if name.startswith(_SKIPPED):
             continue
         found = module.tensor(bare(name), config)

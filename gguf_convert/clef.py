@@ -1,4 +1,4 @@
-"""clef and clef-flash: Qwen3.5 and a joint-schema head in joint_head.safetensors."""
+"""clef and clef-flash (Qwen3.5) and clef-omni (Qwen3-Omni's thinker), with a joint-schema head of their own file."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from gguf_convert.checkpoint import Checkpoint, safetensors
 from gguf_convert.job import Job
 from localdecide.families.clef import MAX_TOKENS, TEMPLATE
 from localdecide.families.heads.joint_names import upstream_names
+
+# clef-omni was trained with longer prompts than its sisters.
+OMNI_TOKENS = 64000
 
 
 def known(checkpoint: Checkpoint) -> bool:
@@ -22,10 +25,13 @@ def convert(job: Job) -> None:
         "block_count": int(sizes["layers"]),
         "head_count": int(sizes["heads"]),
     }
+    config = job.checkpoint.json("config.json")
+    longest = OMNI_TOKENS if "thinker_config" in config else MAX_TOKENS
+    decision["max_length"] = longest
     write_backbone(
         job.model,
         job.checkpoint,
-        text_config(job.checkpoint.json("config.json")),
+        text_config(config),
         job.checkpoint.tensors(),
         name=job.name,
         decision=decision,
@@ -34,4 +40,4 @@ def convert(job: Job) -> None:
     )
     head = {name: read() for name, read in safetensors(job.checkpoint.folder / "joint_head.safetensors").items()}
     files.write_head(job.head, {"family": "clef"}, upstream_names(head))
-    files.write_modelfile(job.modelfile, job.model, job.head, "clef", f"PARAMETER num_ctx {MAX_TOKENS}")
+    files.write_modelfile(job.modelfile, job.model, job.head, "clef", f"PARAMETER num_ctx {longest}")

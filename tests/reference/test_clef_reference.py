@@ -45,6 +45,9 @@ class Reference:
         self.backbone, self.head = backbone, head
         self.embedding = torch.from_numpy(backbone.weights["lm_head.weight"])
 
+    def rows(self, tokens):
+        return torch.from_numpy(reference.forward(self.backbone, tokens)[0])
+
     def logits(self, state, questions, *, limit=None, shift=0):
         """Logits for every question in the prompt's order, and the number of tokens.
 
@@ -82,7 +85,7 @@ class Reference:
             (kind, (a - cut, b - cut), [((c + move, d + move), ids) for (c, d), ids in spans])
             for kind, (a, b), spans in fields
         ]
-        hidden = torch.from_numpy(reference.forward(self.backbone, tokens)[0])
+        hidden = self.rows(tokens)
         with torch.no_grad():
             return [row.numpy() for row in self.head(hidden, fields, self.embedding)], len(tokens)
 
