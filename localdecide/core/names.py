@@ -13,7 +13,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from localdecide.core.errors import InvalidName
 
@@ -72,9 +72,6 @@ class ModelName:
     def key(self) -> tuple[str, ...]:
         """Equal for names that differ only in case."""
         return tuple(part.casefold() for part in self.parts)
-
-    def with_tag(self, tag: str) -> ModelName:
-        return replace(self, tag=tag)
 
 
 def parse(text: str) -> ModelName:

@@ -81,11 +81,13 @@ class Management:
     async def create(self, request: Request) -> Response:
         body = await self.body(request)
         body["model"] = name_of(body)
+        body["remote"] = is_remote(request)
         return await progress(self.service.create(body), stream=boolean(body, "stream", True))
 
     async def pull(self, request: Request) -> Response:
         body = await self.body(request)
         body["model"] = name_of(body)
+        body["remote"] = is_remote(request)
         return await progress(self.service.pull(body), stream=boolean(body, "stream", True))
 
     async def copy(self, request: Request) -> Response:
@@ -128,7 +130,7 @@ class Management:
 
     async def shutdown(self, request: Request) -> Response:
         """Ends the daemon in order; only a program on this machine may ask."""
-        if request.client is not None and not guards.is_local_address(request.client.host):
+        if is_remote(request):
             raise Forbidden("only a program on this machine may shut the daemon down")
         asyncio.get_running_loop().call_soon(self.lifecycle.stop)
         return JsonResponse({"status": "shutting down"})
@@ -139,6 +141,11 @@ class Management:
         if not isinstance(value, dict):
             raise InvalidRequest.at((), "the request body must be a JSON object")
         return value
+
+
+def is_remote(request: Request) -> bool:
+    """Whether another machine asks: it may name no file of this one and not end the daemon."""
+    return request.client is not None and not guards.is_local_address(request.client.host)
 
 
 def name_of(body: Mapping[str, Any]) -> str:

@@ -11,9 +11,8 @@ from starlette.routing import Route
 
 from localdecide.core import jsontext
 from localdecide.core.errors import Cancelled, Forbidden, InvalidRequest
-from localdecide.server import guards
 from localdecide.server.body import read_body
-from localdecide.server.manage import boolean, text
+from localdecide.server.manage import boolean, is_remote, text
 from localdecide.server.ndjson import progress
 from localdecide.server.output import JsonResponse
 from localdecide.service import DecisionService
@@ -77,7 +76,7 @@ class Storage:
 
     def _same_machine(self, request: Request, kind: str) -> None:
         """Files are named by their path on the daemon's machine: nobody else may name one."""
-        if request.client is not None and not guards.is_local_address(request.client.host):
+        if is_remote(request):
             raise Forbidden(f"only a program on this machine may ask for an {kind}: it names files of this machine")
 
     async def _body(self, request: Request) -> dict[str, Any]:

@@ -63,9 +63,14 @@ class Blobs:
         source = resolve_file(source)
         digest, size = file_digest(source), source.stat().st_size
         claim(digest)
+        self._share(source, digest)
+        return digest, size
+
+    def _share(self, source: Path, digest: str) -> None:
+        """Make the blob of that digest from a file that has it."""
         target = self.path(digest)
         if target.is_file():
-            return digest, size
+            return
         with disk_errors(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
             temporary = self.folder / f".link-{os.getpid()}-{os.urandom(4).hex()}"
@@ -75,7 +80,6 @@ class Blobs:
             finally:
                 temporary.unlink(missing_ok=True)
             sync_folder(self.folder)
-        return digest, size
 
     def adopt(self, source: Path, digest: str) -> bool:
         """Share a file of another store if its bytes have that digest; False if they have not or it is gone."""
@@ -83,7 +87,9 @@ class Blobs:
             found = file_digest(source)
         except OSError:
             return False
-        return found == digest and self.add_file(source)[0] == digest
+        if found == digest:
+            self._share(resolve_file(source), digest)
+        return found == digest
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[tuple[IO[bytes], Placer]]:
@@ -162,6 +168,7 @@ class Placer:
         target = self._blobs.path(digest)
         self._file.flush()
         os.fsync(self._file.fileno())
+        self._file.close()  # some systems do not rename what is open
         os.chmod(self.path, 0o644)
         os.replace(self.path, target)
         sync_folder(target.parent)

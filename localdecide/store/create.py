@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from localdecide.core import names
-from localdecide.core.errors import InvalidModelfile, InvalidName, InvalidRequest
+from localdecide.core.errors import InvalidModelfile, InvalidName, InvalidRequest, ModelNotFound
 from localdecide.core.modelfile import ONCE, Command, Modelfile, checked, parse_modelfile
 from localdecide.store import manifests as media
 from localdecide.store.blobs import resolve_file
 from localdecide.store.catalog import Catalog
 from localdecide.store.draft import Draft
-from localdecide.store.places import gguf_files, is_package, local_file, package_file
+from localdecide.store.places import Where, gguf_files, is_package, package_file
 
 if TYPE_CHECKING:
     from localdecide.store.library import Library
@@ -26,7 +26,7 @@ def create(catalog: Catalog, request: Mapping[str, Any], library: Library) -> Pr
     text = request.get("model") or request.get("name")
     if not isinstance(text, str) or not names.is_valid(text):
         raise InvalidName("invalid model name", {"name": text})
-    directory = _directory(request.get("directory"))
+    where = Where(_directory(request.get("directory")), remote=request.get("remote") is True)
     modelfile = _modelfile(request)
     for warning in modelfile.warnings:
         yield {"status": f"warning: {warning}"}
@@ -36,18 +36,18 @@ def create(catalog: Catalog, request: Mapping[str, Any], library: Library) -> Pr
             claim(digest)
             path = resolve_file(catalog.blobs.path(digest))
             yield from draft.add_gguf(path)
-        yield from build(draft, modelfile, directory, library)
+        yield from build(draft, modelfile, where, library)
         yield from draft.write(names.parse(text))
     yield from draft.written()
 
 
-def build(draft: Draft, modelfile: Modelfile, directory: Path | None, library: Library | None) -> Progress:
+def build(draft: Draft, modelfile: Modelfile, where: Where, library: Library | None) -> Progress:
     """Fill a draft with what a Modelfile says, but for writing it. `library` finds FROMs that are model names."""
     install = modelfile.last("install")
     for source in modelfile.sources:
-        yield from _source(draft, source, directory, library, install)
+        yield from _source(draft, source, where, library, install)
     if head := modelfile.last("head"):
-        path = package_file(head, install) if is_package(head) else local_file(head, directory)
+        path = package_file(head, install) if is_package(head) else where.file(head)
         yield from draft.add_file(media.HEAD, resolve_file(path or Path(head)))
     apply(draft, modelfile)
 
@@ -65,18 +65,19 @@ def apply(draft: Draft, modelfile: Modelfile) -> None:
         draft.decision[key] = {**kept, **value} if isinstance(kept, dict) and isinstance(value, dict) else value
 
 
-def _source(
-    draft: Draft, source: str, directory: Path | None, library: Library | None, install: str | None
-) -> Progress:
+def _source(draft: Draft, source: str, where: Where, library: Library | None, install: str | None) -> Progress:
     if is_package(source):
         yield from draft.add_gguf(package_file(source, install))
         return
-    path = local_file(source, directory)
-    if path is not None and path.is_dir():
-        for file in gguf_files(path):
-            yield from draft.add_gguf(file)
-    elif path is not None:
-        yield from draft.add_gguf(resolve_file(path))
+    path = where.file(source)
+    if path is not None:
+        yield from draft.add_files(gguf_files(path))
+    elif "://" in source or (names.is_valid(source) and names.parse(source).host != names.HOST):
+        model = draft.catalog.find(source) if names.is_valid(source) else None
+        if model is None:
+            message = f"{source} is not on this machine; `localdecide pull {source}` gets it"
+            raise ModelNotFound(message, {"pull": f"localdecide pull {source}"})
+        draft.inherit(model)
     else:
         model = library.resolve(source, draft.catalog) if library else draft.catalog.get(source)
         draft.inherit(model)

@@ -36,14 +36,15 @@ class Depot:
     patience: Patience = field(default_factory=Patience)
     ollama: tuple[Path, ...] | None = None
 
-    def context(self, *, insecure: bool = False) -> Context:
+    def context(self, *, insecure: bool = False, remote: bool = False) -> Context:
         roots = ollama_store.roots() if self.ollama is None else self.ollama
         net = Net(offline=self.offline, patience=self.patience)
-        return Context(self.store.catalog, self.store.known, net, roots, insecure)
+        return Context(self.store.catalog, self.store.known, net, roots, insecure, remote)
 
     def pull(self, request: Mapping[str, Any], stop: threading.Event) -> Progress:
         """`/api/pull`: see `store.pull`."""
-        return pulling.pull(self.context(insecure=bool(request.get("insecure"))), request, stop)
+        context = self.context(insecure=bool(request.get("insecure")), remote=bool(request.get("remote")))
+        return pulling.pull(context, request, stop)
 
     def job(self, kind: str, request: Mapping[str, Any], stop: threading.Event) -> Progress:
         """pull, push, export, import, verify or prune by name. Raises NotSupported for any other."""

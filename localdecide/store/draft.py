@@ -6,7 +6,7 @@ import json
 import platform
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from localdecide.store.gguf_header import Header, read_header
 from localdecide.store.gguf_split import needs_split
 from localdecide.store.locks import Claims
 from localdecide.store.manifests import Layer, Manifest
+from localdecide.store.places import SHARD
 from localdecide.store.rewrite import join_shards, split_file
 
 PROJECTOR_ARCHITECTURES = ("clip", "mmproj")
@@ -81,13 +82,19 @@ class Draft:
         else:
             self.files.append(Layer(kind, digest, size))
 
-    def add_shards(self, shards: Iterable[tuple[str, int]]) -> Iterator[dict[str, Any]]:
-        """Add a GGUF that came in pieces, which are blobs already. Raises BadModelFile, DiskFull."""
-        digests = [digest for digest, _ in shards]
-        paths = [self.catalog.blobs.path(digest) for digest in digests]
+    def add_shards(self, paths: Sequence[Path]) -> Iterator[dict[str, Any]]:
+        """Add a GGUF that comes in pieces, given in their order. Raises BadModelFile, DiskFull."""
         (whole,) = yield from join_shards(self.catalog.blobs, self.claim, paths, self.stop)
-        self.replaced.update(digests)
         yield from self.add_blob(whole.digest, whole.size)
+
+    def add_files(self, paths: Iterable[Path]) -> Iterator[dict[str, Any]]:
+        """Add GGUFs: shards of one file as one, projectors beside the model. Raises BadModelFile, StoreFailed."""
+        paths = list(paths)
+        if shards := [path for path in paths if SHARD.fullmatch(path.name)]:
+            yield from self.add_shards(shards)
+        for path in paths:
+            if path not in shards:
+                yield from self.add_gguf(path)
 
     def _split(self, header: Header, digest: str) -> Iterator[dict[str, Any]]:
         """Take backbone and head in place of a file that holds both."""

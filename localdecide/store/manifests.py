@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from localdecide.core.errors import StoreFailed
-from localdecide.core.names import HUGGING_FACE, ModelName
+from localdecide.core.names import ModelName
 from localdecide.store.blobs import disk_errors, hex_of, sync_folder, write_atomically
 
 MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
@@ -162,8 +162,3 @@ def _entries(folder: Path) -> list[Path]:
         return sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
     except OSError:
         return []
-
-
-def is_hub(name: ModelName) -> bool:
-    """Whether the name points into the Hugging Face hub."""
-    return name.host == HUGGING_FACE

@@ -5,9 +5,10 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
-from localdecide.core.errors import InvalidRequest, ModelNotFound, StoreFailed
+from localdecide.core.errors import Forbidden, InvalidRequest, ModelNotFound, StoreFailed
 from localdecide.store.blobs import resolve_file
 
 PACKAGE = "package:"
@@ -67,14 +68,44 @@ def local_file(source: str, directory: Path | None) -> Path | None:
             return path
     except OSError as error:
         raise StoreFailed(f"cannot read {path}: {error.strerror}", {"path": str(path)}) from None
-    looks_like_path = text.startswith((".", "/", "~", os.sep)) or source.startswith("file://")
-    if looks_like_path or path.suffix.lower() == ".gguf" or path.is_symlink():
+    if is_path(source) or path.suffix.lower() == ".gguf" or path.is_symlink():
         resolve_file(path)
     return None
 
 
-def gguf_files(folder: Path) -> list[Path]:
-    """The GGUF files of a folder by name. Raises StoreFailed if there is none."""
+@dataclass(frozen=True, slots=True)
+class Where:
+    """How paths in a request are read. directory: what relative ones start at; remote: the request came from
+    another machine, which may name no file of this one."""
+
+    directory: Path | None = None
+    remote: bool = False
+
+    def file(self, source: str) -> Path | None:
+        """See `local_file`. Raises Forbidden for a path that came from elsewhere."""
+        if not self.remote:
+            return local_file(source, self.directory)
+        if is_path(source):
+            raise Forbidden("only a program on this machine may name a file of it; upload the file as a blob")
+        return None
+
+
+def is_path(source: str) -> bool:
+    """Whether a source can be nothing but a path."""
+    return source.startswith((".", "/", "~", os.sep, "file:")) or os.path.isabs(source)
+
+
+def gguf_files(path: Path) -> list[Path]:
+    """The GGUFs that a path means: the file, all pieces of the file it is one of, or what a folder holds, by name.
+
+    Raises StoreFailed if there is none.
+    """
+    if not path.is_dir():
+        if match := SHARD.fullmatch(path.name):
+            others = [other for other in path.parent.glob("*.gguf") if SHARD.fullmatch(other.name)]
+            return sorted(other for other in others if other.name.startswith(f"{match[1]}-"))
+        return [resolve_file(path)]
+    folder = path
     found = sorted(path for path in folder.iterdir() if path.suffix.lower() == ".gguf" and path.is_file())
     if not found:
         hint = "; convert the checkpoint with gguf_convert" if any(folder.glob("*.safetensors")) else ""

@@ -113,7 +113,8 @@ def _draft(
         yield from draft.take_over(Manifest.from_bytes(offer.manifest), kept)
     elif offer.shards:
         count = sum(1 for part in offer.parts if SHARD.fullmatch(part.name))
-        yield from draft.add_shards(fetch.found[:count])
+        yield from draft.add_shards([context.catalog.blobs.path(digest) for digest, _ in fetch.found[:count]])
+        draft.replaced.update(digest for digest, _ in fetch.found[:count])
         for digest, size in fetch.found[count:]:
             yield from draft.add_blob(digest, size)
     else:

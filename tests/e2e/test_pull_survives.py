@@ -30,7 +30,7 @@ class FileServer:
     """Serves one file with ranges from the disk and counts every byte it hands to the kernel."""
 
     def __init__(self, path: Path, rate: int) -> None:
-        self.sent = 0
+        self.sent, self.rate = 0, rate
         size = path.stat().st_size
         lock, counter = threading.Lock(), self
 
@@ -57,7 +57,7 @@ class FileServer:
                         left -= len(data)
                         with lock:
                             counter.sent += len(data)
-                        time.sleep(len(data) / rate)
+                        time.sleep(len(data) / counter.rate)
 
         class Server(http.server.ThreadingHTTPServer):
             daemon_threads = True
@@ -193,6 +193,33 @@ def test_two_gigabytes_and_five_kills(tmp_path: Path, daemon: Daemon) -> None:
         assert hashlib.file_digest(file, "sha256").hexdigest() == digest
     assert twice < 0.05
     assert daemon.peak - idle < 100e6
+
+
+def test_a_client_that_leaves_ends_its_pull(tmp_path: Path, daemon: Daemon) -> None:
+    """When the terminal is closed the download stops; what arrived stays for the next pull."""
+    source = tmp_path / "large.gguf"
+    digest = random_gguf(source, 64 << 20)
+    server = FileServer(source, rate=4 << 20)
+    request = {"model": f"{server.url}#sha256={digest}", "as": "large"}
+    try:
+        for line in lines(daemon, "/api/pull", request):
+            if line.get("completed", 0) > 4 << 20:
+                break
+        for _ in range(100):
+            before = server.sent
+            time.sleep(0.2)
+            if server.sent == before:
+                break
+        stopped = server.sent
+        partial = (tmp_path / "models" / "partials" / f"sha256-{digest}").exists()
+        server.rate = 1 << 30
+        last = list(lines(daemon, "/api/pull", request))[-1]
+    finally:
+        server.close()
+
+    assert stopped < source.stat().st_size
+    assert partial
+    assert last == {"status": "success"}
 
 
 def test_the_ollama_client(tmp_path: Path, daemon: Daemon) -> None:

@@ -56,10 +56,12 @@ class Offer:
 
 @dataclass(frozen=True)
 class Context:
-    """What sources work with. ollama: roots of Ollama stores on this machine; insecure: plain http is allowed."""
+    """What sources work with. ollama: roots of Ollama stores on this machine; insecure: plain http is allowed;
+    remote: whoever asks sits at another machine and may not name files of this one."""
 
     catalog: Catalog
     library: Library
     net: Net
     ollama: tuple[Path, ...] = ()
     insecure: bool = False
+    remote: bool = False

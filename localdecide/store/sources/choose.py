@@ -9,7 +9,7 @@ from localdecide.core.errors import ModelNotFound, Offline, SourceFailed
 from localdecide.core.modelfile import checked
 from localdecide.core.names import HUGGING_FACE, ModelName
 from localdecide.store.library import LibraryEntry
-from localdecide.store.places import is_package
+from localdecide.store.places import Where, is_package
 from localdecide.store.sources import hub, local, ollama_store, registry, url
 from localdecide.store.sources.base import Context, Offer
 
@@ -38,7 +38,7 @@ def offer_for(reference: str, context: Context) -> Offer:
             name, revision, file = found
             return replace(hub.offer(name, context, file, revision), name=url.name_of(file.rpartition("/")[2]))
         return url.offer(reference, context)
-    if (path := local.find(reference)) is not None:
+    if (path := Where(remote=context.remote).file(reference)) is not None:
         return local.offer(path, reference)
     if found_entry := library_entry(reference, context):
         return _from_library(*found_entry, context)

@@ -5,20 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from localdecide.core.errors import StoreFailed
-from localdecide.store.blobs import resolve_file
-from localdecide.store.places import SHARD, gguf_files, is_package, local_file, package_file
+from localdecide.store.places import SHARD, gguf_files, is_package, package_file
 from localdecide.store.sources.base import Offer, Part
 from localdecide.store.sources.url import name_of
 
 
-def find(reference: str, directory: Path | None = None) -> Path | None:
-    """The file or folder a reference means, or None if it is no path. Raises StoreFailed for a path to nothing."""
-    return local_file(reference, directory)
-
-
 def offer(path: Path, reference: str) -> Offer:
     """The GGUF, or all GGUFs of the folder. Raises StoreFailed."""
-    files = gguf_files(path) if path.is_dir() else [resolve_file(path)]
+    files = gguf_files(path)
     shards = bool(SHARD.fullmatch(files[0].name))
     return Offer(reference, name_of(path.name), [Part(file.name, path=file) for file in files], shards=shards)
 

@@ -17,6 +17,7 @@ from localdecide.core.errors import (
     BadModelFile,
     Cancelled,
     DiskFull,
+    Forbidden,
     InvalidName,
     InvalidRequest,
     ModelNotFound,
@@ -198,6 +199,14 @@ def test_from_files(depot: Depot, tmp_path: Path) -> None:
 
     assert {str(model.name) for model in depot.store.list()} == {"toy:latest", "some-folder:latest", "third:latest"}
     assert len({model.spec.path for model in depot.store.list()}) == 1
+
+
+def test_another_machine_names_no_file(depot: Depot, tmp_path: Path) -> None:
+    """A pull that came from elsewhere does not read this machine's files."""
+    path = tiny_gguf.write(tmp_path / "m.gguf")
+    for reference in (str(path), f"file://{path}", "./m.gguf"):
+        with pytest.raises(Forbidden):
+            pull(depot, reference, remote=True)
 
 
 def test_from_the_library(depot: Depot, tmp_path: Path) -> None:

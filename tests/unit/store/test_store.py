@@ -14,6 +14,7 @@ import tiny_gguf
 
 from localdecide.core.errors import (
     BadModelFile,
+    Forbidden,
     InvalidModelfile,
     InvalidName,
     InvalidRequest,
@@ -345,6 +346,31 @@ def test_create_refuses(store: Store, tmp_path: Path) -> None:
             make(store, "toy", text, tmp_path)
         assert message in caught.value.message
     assert store.list() == []
+
+
+def test_another_machine_names_no_file(store: Store, tmp_path: Path) -> None:
+    """A request from elsewhere may use models and blobs, not paths, and does not learn what lies where."""
+    tiny_gguf.write(tmp_path / "m.gguf")
+    make(store, "toy", "FROM ./m.gguf", tmp_path)
+    for text in (f"FROM {tmp_path}/m.gguf", "FROM ./none.gguf", "FROM toy\nHEAD /etc/passwd", "FROM ~/x"):
+        with pytest.raises(Forbidden, match="only a program on this machine"):
+            make(store, "new", text, tmp_path, remote=True)
+    make(store, "child", "FROM toy\nSYSTEM x", tmp_path, remote=True)
+
+    assert {str(model.name) for model in store.list()} == {"toy:latest", "child:latest"}
+
+
+def test_from_a_piece_of_a_file(store: Store, tmp_path: Path) -> None:
+    """One shard stands for all of them; a model from elsewhere that is not here says how to get it."""
+    for number in (0, 1):
+        pairs = {"split.no": number, "split.count": 2, "split.tensors.count": 2}
+        tiny_gguf.write(tmp_path / f"m-0000{number + 1}-of-00002.gguf", pairs, tensors={f"t{number}": [1.0]})
+
+    make(store, "toy", "FROM ./m-00001-of-00002.gguf", tmp_path)
+
+    assert store.resolve("toy").facts.parameter_count == 2
+    with pytest.raises(ModelNotFound, match="`localdecide pull hf.co/o/r:Q8_0` gets it"):
+        make(store, "new", "FROM hf.co/o/r:Q8_0", tmp_path)
 
 
 def test_create_refuses_bad_fields(store: Store, tmp_path: Path) -> None:
