@@ -25,11 +25,15 @@ def family_for(spec: ModelSpec, metadata: Mapping[str, Any]) -> Family:
 
 
 def family_name(spec: ModelSpec, metadata: Mapping[str, Any]) -> str:
-    """FAMILY, else `<arch>.decision.type`, else an old file's name, else systemone where there is a PROMPT."""
+    """FAMILY, else `<arch>.decision.type`, else an old file's name, else systemone where a Modelfile describes one.
+
+    LABELS or ATTENTION without a PROMPT end there too, where they are refused and not ignored.
+    """
     architecture = metadata.get("general.architecture")
     old = (architecture, metadata.get("general.basename"), metadata.get("general.finetune"))
     said = spec.family or metadata.get(f"{architecture}.decision.type") or OLD_FILES.get(old)  # type: ignore[arg-type]
-    return str(said or ("systemone" if spec.prompt else "plain"))
+    described = spec.prompt or spec.labels or spec.attention == "bidirectional"
+    return str(said or ("systemone" if described else "plain"))
 
 
 def family_named(name: str) -> Family:

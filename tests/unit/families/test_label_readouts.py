@@ -14,7 +14,7 @@ from localdecide.core.model import ModelSpec, Readout
 from localdecide.core.plan import LabelRow, Labels, Limits, Rows
 from localdecide.core.probability import mean, softmax
 from localdecide.core.questions import parse_questions
-from localdecide.engine.fake import FakeVocabulary
+from localdecide.engine.fake import FakeEngine, FakeVocabulary
 from localdecide.families import d3, lev, lfm2_d1, nimble, openjev, pplx_decider, systemone, tev1, xor
 from localdecide.families.base import Family, Model, reading
 
@@ -366,6 +366,23 @@ def test_the_files_template_is_used_and_prompt_wins_over_it() -> None:
     assert ["the family's own words", "the template in the model's file", "the Modelfile's PROMPT"] == [
         openjev.describe(each)["prompt"] for each in (own, file, said)
     ]
+
+
+@pytest.mark.parametrize("family", [lev, xor])
+def test_two_orders_forget_the_order(family: Family) -> None:
+    """A choice of two put in both orders has the same probabilities whichever option the caller lists first."""
+    turned = {**PAIR, "criteria": {"b": "y", "a": "x"}}
+    engine = FakeEngine("seed")
+    loaded = Model(ModelSpec("m", "p"), engine.vocabulary, engine.limits, engine.metadata)
+    found = []
+    for question in (PAIR, turned):
+        asked = Decision("s", parse_questions({"q": question}))
+        plan = family.plan(asked, loaded)
+        evidence = family.read(asked, loaded, plan, engine.evaluate(plan))["q"]
+        found.append(dict(zip(asked.questions["q"].keys, reading(evidence).probabilities, strict=True)))
+
+    assert pytest.approx(found[0]) == found[1]
+    assert abs(found[0]["a"] - 0.5) > 1e-3
 
 
 def test_nimble_says_that_its_answers_depend_on_each_other() -> None:

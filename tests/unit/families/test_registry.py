@@ -25,6 +25,9 @@ OLD = {"general.architecture": "qwen35", "general.basename": "Bespoke-Nimble", "
         ({}, OLD, "nimble"),
         ({}, {**OLD, "general.finetune": "other"}, "plain"),
         ({"prompt": "{{ state }}"}, {}, "systemone"),
+        ({"labels": {"noul": ("ja", "nein")}}, {}, "systemone"),
+        ({"attention": "bidirectional"}, {}, "systemone"),
+        ({"attention": "causal"}, {}, "plain"),
         ({"prompt": "{{ state }}"}, {"general.architecture": "qwen35", "qwen35.decision.type": "kev"}, "kev"),
     ],
 )
