@@ -8,24 +8,12 @@ import json
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from cli_doubles import Daemon, Outcome
 
 from localdecide.cli.main import main
-
-
-@dataclass
-class Daemon:
-    """Replies by `METHOD /path`: (status, value) or (status, [value, ...]) for NDJSON; keeps what it was asked."""
-
-    replies: dict[str, Any] = field(default_factory=dict)
-    requests: list[tuple[str, Any, dict[str, str]]] = field(default_factory=list)
-    port: int = 0
-
-    def bodies(self, route: str) -> list[Any]:
-        return [body for asked, body, _ in self.requests if asked == route]
 
 
 @pytest.fixture
@@ -77,13 +65,6 @@ def apart(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     monkeypatch.setenv("LOCALDECIDE_MODELS", str(tmp_path / "models"))
     for name in ("XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"):
         monkeypatch.setenv(name, str(tmp_path / name.lower()))
-
-
-@dataclass(frozen=True)
-class Outcome:
-    code: int
-    out: str
-    err: str
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from conftest import Outcome
+from cli_doubles import Outcome
 
 from localdecide.cli import processes
 from localdecide.cli.bench_cells import Cell, Figures, Round, calibrate, cells, questions, text

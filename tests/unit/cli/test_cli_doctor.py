@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Daemon, Outcome
+from cli_doubles import Daemon, Outcome
 
 from localdecide import __version__, settings
 from localdecide.cli import doctor_checks as checks
