@@ -8,12 +8,12 @@ tokens: special tokens where the template wrote them, ordinary tokens everywhere
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
 from localdecide.core.jsontext import Json
-from localdecide.core.plan import Special, Vocabulary
+from localdecide.core.plan import Vocabulary
 
 # Noncharacters first (no text may interchange them), then a private-use plane that is never exhausted.
 _MARKS = [chr(code) for code in range(0xFDD0, 0xFDF0)] + [chr(code) for code in range(0xF0000, 0xFFFFE)]
@@ -64,12 +64,10 @@ class Guard:
             text = text.lstrip()
         if strip_right:
             text = text.rstrip()
-        if self._vocabulary.prefixes_space:
-            # Cutting would put a second space into the text; such vocabularies recognise control
-            # tokens only when asked to, so joining again is safe.
-            pieces = [self.plain(text)]
-        else:
-            pieces = text.split(self.mark)
+        # Where each piece gets a space in front, cutting would put a second one into the text; such
+        # vocabularies recognise control tokens only when asked to, so joining again is safe.
+        whole = self._vocabulary.prefixes_space
+        pieces = [self.plain(text)] if whole else text.split(self.mark)
         for piece in pieces:
             if piece:
                 tokens.extend(self._vocabulary.tokenize(piece))
@@ -90,17 +88,35 @@ def _looks_special(text: str) -> bool:
     return re.fullmatch(r"<[|/]?[\w|:.-]+[|/]?>|\[/?[A-Z_]+\]", text) is not None
 
 
-@lru_cache(maxsize=4)
 def _patterns(vocabulary: Vocabulary) -> tuple[re.Pattern[str], re.Pattern[str]]:
     """All special tokens, and those of them that user text must not spell."""
-    specials = {text: special for text, special in vocabulary.specials.items() if len(text) > 1}
-    risky = {text: special for text, special in specials.items() if special.control or _looks_special(text)}
-    return _alternatives(specials), _alternatives(risky)
+    return _compiled(tuple((text, special.control) for text, special in vocabulary.specials.items()))
 
 
-def _alternatives(specials: Mapping[str, Special]) -> re.Pattern[str]:
-    longest_first = sorted(specials, key=len, reverse=True)
-    return re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
+@lru_cache(maxsize=4)
+def _compiled(specials: tuple[tuple[str, bool], ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    texts = [text for text, _ in specials if len(text) > 1]
+    risky = [text for text, control in specials if len(text) > 1 and (control or _looks_special(text))]
+    return _alternatives(texts), _alternatives(risky)
+
+
+def _alternatives(words: list[str]) -> re.Pattern[str]:
+    """A pattern of any of `words`, the longest first, as a trie: some vocabularies have thousands."""
+    root: dict[str, Any] = {}
+    for word in words:
+        node = root
+        for character in word:
+            node = node.setdefault(character, {})
+        node[""] = {}
+    return re.compile(_branch(root) if words else r"(?!)")
+
+
+def _branch(node: dict[str, Any]) -> str:
+    tails = [re.escape(character) + _branch(child) for character, child in node.items() if character]
+    if not tails:
+        return ""
+    body = tails[0] if len(tails) == 1 and "" not in node else f"(?:{'|'.join(tails)})"
+    return body + "?" if "" in node else body
 
 
 def _strings(value: Any) -> Iterator[str]:
