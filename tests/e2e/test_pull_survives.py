@@ -37,6 +37,11 @@ class FileServer:
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
+            def setup(self) -> None:
+                # What waits in the kernel to be sent was not fetched: keep that little.
+                self.request.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 256 << 10)
+                super().setup()
+
             def log_message(self, *_: object) -> None:
                 pass
 

@@ -54,7 +54,7 @@ class Attempt:
         self._tails: dict[int, bytes] = {}
         self._fresh: dict[int, bytes] = {}
         self._error: BaseException | None = None
-        self._failures = self._busy = 0
+        self._failures = self._busy = self._frontier = 0
         self._closing = self._streaming = False
 
     @property
@@ -69,12 +69,12 @@ class Attempt:
     def run(self) -> Iterator[Progress]:
         """Reports until the file is whole; `digest` is set then."""
         try:
-            hasher, frontier, reported = hashlib.sha256(), 0, time.monotonic()
-            while frontier != self.count:
-                self._wait(frontier)
-                while self._ready(frontier) and (data := self._take(frontier)) is not None:
+            hasher, reported = hashlib.sha256(), time.monotonic()
+            while self._frontier != self.count:
+                self._wait(self._frontier)
+                while self._ready(self._frontier) and (data := self._take(self._frontier)) is not None:
                     hasher.update(data)
-                    frontier += 1
+                    self._frontier += 1
                     if time.monotonic() - reported > _TICK:
                         break
                 if time.monotonic() - reported > _TICK:
@@ -242,7 +242,7 @@ class Attempt:
             return
         self.partial.write(index, data, self._lease)
         with self._lock:
-            if len(self._fresh) < _AHEAD:
+            if index < self._frontier + _AHEAD:
                 self._fresh[index] = data
             self._failures = 0
             self._lock.notify_all()

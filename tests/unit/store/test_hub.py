@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import huggingface_hub
 import pytest
 import tiny_gguf
 from crooked_server import Answer, Asked, CrookedServer, serving
 from fake_registry import digest_of
+from test_conditions import tls, tunnel
 
 from localdecide.core.errors import BadModelFile, LocaldecideError, ModelNotFound, Offline, SourceFailed
 from localdecide.core.names import is_valid, parse
@@ -259,3 +261,21 @@ def test_every_library_entry_can_be_pulled(hub: FakeHub, tmp_path: Path) -> None
             pulled.append(entry.name)
 
     assert set(pulled) == {entry.name for entry in depot.store.library()} - {"smollm2"}
+
+
+def test_the_hub_behind_a_proxy(depot: Depot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library's own requests and our downloads both use HTTPS_PROXY and trust SSL_CERT_FILE."""
+    huggingface_hub.close_session()
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
+    with tls(tmp_path, {}) as (server, certificate), tunnel() as (proxy, asked):
+        hub = FakeHub(server)
+        hub.repos["o/r"] = {"m.gguf": gguf("far")}
+        port = server.host.rpartition(":")[2]
+        monkeypatch.setenv("HF_ENDPOINT", f"https://models.example:{port}")
+        monkeypatch.setenv("HTTPS_PROXY", proxy)
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        pull(depot, "hf.co/o/r")
+        huggingface_hub.close_session()
+
+    assert depot.store.resolve("hf.co/o/r").facts.name == "far"
+    assert set(asked) == {f"models.example:{port}"}
