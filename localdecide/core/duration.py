@@ -35,8 +35,8 @@ def parse_keep_alive(value: object, loc: tuple[str | int, ...] = ("keep_alive",)
             return None
         case bool():
             pass
-        case int() | float() if not math.isnan(value):
-            return _keep(float(value))
+        case int() | float() if value == value:
+            return _keep(_float(value))
         case str():
             seconds = parse_duration(value)
             if seconds is not None:
@@ -54,6 +54,13 @@ def parse_duration(text: str) -> float | None:
     if not parts or "".join(number + unit for number, unit in parts) != body:
         return None
     return sign * math.fsum(float(number) * _UNITS[unit] for number, unit in parts)
+
+
+def _float(value: int | float) -> float:
+    try:
+        return float(value)
+    except OverflowError:  # an integer beyond every float is as good as for ever
+        return math.inf if value > 0 else -math.inf
 
 
 def _keep(seconds: float) -> KeepAlive:

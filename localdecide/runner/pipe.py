@@ -31,6 +31,7 @@ class Pipe:
         self._lock = threading.Lock()
 
     def send(self, message: dict[str, Any]) -> None:
+        """Raises ValueError or TypeError, with nothing written, for what is not JSON: NaN, an array."""
         data = frames.encode(message)
         with self._lock:
             self._stream.write(data)
@@ -73,18 +74,19 @@ def _work(first: dict[str, Any], pipe: Pipe, queue: WorkQueue) -> None:
         model = LoadedModel(
             spec, first.get("options", {}), lambda done: pipe.send({"op": "progress", "fraction": done})
         )
+        pipe.send({"op": "ready", "info": model.describe()})
     except Exception as error:
         pipe.send({"op": "failed", "error": _wire(error)})
         return
-    pipe.send({"op": "ready", "info": model.describe()})
 
     def answer(job: Job, interrupt: Callable[[], Work | None]) -> None:
+        # A reply that is not JSON must not end this thread: a runner without it answers pings and nothing else.
         try:
-            message = {"id": job.id, "result": model.handle(job, interrupt)}
+            pipe.send({"id": job.id, "result": model.handle(job, interrupt)})
         except Exception as error:
-            message = {"id": job.id, "error": _wire(error)}
-        queue.done(job)
-        pipe.send(message)
+            pipe.send({"id": job.id, "error": _wire(error)})
+        finally:
+            queue.done(job)
 
     def between(running: Job) -> Work | None:
         """A much shorter job that waits behind a long one: it is answered between two parts of its state."""

@@ -20,6 +20,10 @@ class Job:
     cancelled: threading.Event = field(default_factory=threading.Event)
 
     @property
+    def is_decision(self) -> bool:
+        return "decision" in self.message
+
+    @property
     def length(self) -> int:
         """Characters of the state, about: what the time of a request grows with."""
         state = self.message.get("decision", {}).get("state")
@@ -50,12 +54,16 @@ class WorkQueue:
             return self._start(next(iter(self._waiting.values())))
 
     def take_shorter(self, running: Job) -> Job | None:
-        """The oldest waiting job that is much shorter than a running one, or None."""
+        """The oldest waiting decision that is much shorter than a running one, or None.
+
+        Decisions of one model read alike; a score may need another kind of context, which the running job holds.
+        """
         with self._changed:
-            if not self._waiting:
+            if not self._waiting or not running.is_decision:
                 return None
             limit = running.length * SHORTER
-            found = next((job for job in self._waiting.values() if job.length <= limit), None)
+            shorter = (job for job in self._waiting.values() if job.is_decision and job.length <= limit)
+            found = next(shorter, None)
             return None if found is None else self._start(found)
 
     def done(self, job: Job) -> None:

@@ -52,6 +52,7 @@ def test_bodies_that_are_read() -> None:
     [
         (300, 300), (1.5, 1.5), (0, 0), (-1, math.inf), ("5m", 300), ("1h30m", 5400), ("300ms", 0.3),
         ("-1", math.inf), ("0", 0), ("300", 300), ("-1m", math.inf), ("1.5h", 5400), (" 10s ", 10),
+        (10**400, math.inf), (-(10**400), math.inf), (1e300, 1e300),
     ],
 )  # fmt: skip
 def test_keep_alive_values(value: object, seconds: float) -> None:

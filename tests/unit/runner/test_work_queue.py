@@ -36,6 +36,20 @@ def test_only_much_shorter_work_goes_in_between() -> None:
     assert queue.take().id == 1
 
 
+def test_a_score_neither_interrupts_nor_is_interrupted() -> None:
+    """It may need another kind of context than the one that a decision in the middle of its state holds."""
+    queue = WorkQueue()
+    queue.put(message(1, "x" * 400))
+    queue.put({"op": "score", "id": 2, "request": {"prompts": []}})
+    queue.put(message(3, "y"))
+    long = queue.take()
+
+    assert [3, None] == [job and job.id for job in (queue.take_shorter(long) for _ in range(2))]
+    queue.put(message(4, ""))
+    score = queue.take()
+    assert (2, None) == (score.id, queue.take_shorter(score))
+
+
 def test_nested_work_can_be_cancelled_too() -> None:
     """Both the long job and the one inside it are running; done work is forgotten."""
     queue = WorkQueue()
