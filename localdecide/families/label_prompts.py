@@ -13,9 +13,10 @@ from localdecide.core.questions import Choice, Noul, Option, Question, Score
 from localdecide.families import head_file
 from localdecide.families.asked import Asked, all_words, sort_keys, with_words
 from localdecide.families.base import Model
+from localdecide.families.beginning import Beginning, common, shared
 from localdecide.families.labels import after_last_special, require_tokens
 from localdecide.families.template import SystemOneTemplate
-from localdecide.families.text import Guard, shared_tokens
+from localdecide.families.text import Guard
 
 if TYPE_CHECKING:
     from localdecide.families.label_family import LabelFamily
@@ -47,10 +48,13 @@ class LabelPrompts:
         self._questions = {self._name(key): with_words(each, self._ready) for key, each in self.asked.items()}
         self._labels = {self._name(key): codes.texts for key, codes in self.codes.items()}
         self._write = writer(family, model)
+        self._found: dict[str, dict[tuple[str, ...], tuple[int, ...]]] = {}
         self._whole = attention_of(model) == "bidirectional"
         # A state is decoded without what follows it: never a companion's text, never a token that
         # the next word could change.
-        self._prefix = [] if self._whole else self._encode(self._state_text())[:-UNSETTLED]
+        divisible = not model.vocabulary.prefixes_space
+        self._beginning = Beginning(self._encode, self._state_text(), divisible=divisible)
+        self._prefix = [] if self._whole else self._with_bos(self._beginning.tokens)[:-UNSETTLED]
 
     def of(self, key: str) -> list[Prompt]:
         """One prompt for each order that the family puts the question in."""
@@ -63,11 +67,11 @@ class LabelPrompts:
 
     def _prompt(self, key: str, reverse: bool) -> Prompt:
         text = self.text(key, reverse)
-        tokens = self._encode(text)
+        tokens = self._with_bos(self._beginning.encode(text))
         last = len(tokens) - 1
         self._refuse_longer(key, len(tokens))
         read = Hidden((last,)) if head_file.has_readout(self.model) else Labels(last, self._tokens(key, text))
-        return Prompt(key, tuple(tokens), (read,), shared_tokens(self._prefix, tokens))
+        return Prompt(key, tuple(tokens), (read,), shared(self._prefix, tokens))
 
     def _refuse_longer(self, key: str, count: int) -> None:
         limit = head_file.longest(self.model)
@@ -83,7 +87,12 @@ class LabelPrompts:
         if not self.family.at_prompt:
             return tuple(token for group in codes.groups for token in group)
         suffix = self.guard.plain(after_last_special(text, self.model.vocabulary))[-TAIL:]
-        return require_tokens(self.model.vocabulary, suffix, codes.texts, key)
+        if suffix not in self._found:
+            self._found[suffix] = {}
+        found = self._found[suffix]
+        if codes.texts not in found:
+            found[codes.texts] = require_tokens(self.model.vocabulary, suffix, codes.texts, key)
+        return found[codes.texts]
 
     def _state_text(self) -> str:
         """What every prompt about this state begins with."""
@@ -95,11 +104,7 @@ class LabelPrompts:
                 texts.append(self._write(Asked(key, probe, self._state, labels, questions)))
             except (NotSupported, UnsupportedInput):
                 continue
-        if len(texts) < 2:
-            return ""
-        least, greatest = min(texts), max(texts)  # what these two begin with, all between them do
-        end = next((i for i, (a, b) in enumerate(zip(least, greatest, strict=False)) if a != b), len(least))
-        return least[:end]
+        return common(texts)
 
     def _wide(self, key: str) -> Mapping[str, Question]:
         """nimble words its first sentence by whether any question has more than 26 options."""
@@ -115,10 +120,12 @@ class LabelPrompts:
         return guarded
 
     def _encode(self, text: str) -> list[int]:
-        """Tokens of a prompt. Templates in files write BOS themselves; other prompts get it from the vocabulary."""
         for escape in self.family.escapes:
             text = text.replace(escape + self.guard.mark, escape)
-        tokens = self.guard.encode(text)
+        return self.guard.encode(text)
+
+    def _with_bos(self, tokens: list[int]) -> list[int]:
+        """Templates in files write BOS themselves; other prompts get it from the vocabulary."""
         bos = self.model.vocabulary.bos
         own = self.model.spec.prompt or not self.model.metadata.get(TEMPLATE_KEY)
         return [bos, *tokens] if own and bos is not None and tokens[:1] != [bos] else tokens
