@@ -18,6 +18,7 @@ from localdecide.core.errors import DiskFull, InvalidRequest, StoreFailed, Store
 
 _DIGEST = re.compile(r"sha256[:-]([0-9a-f]{64})")
 _CHUNK = 1 << 20
+_ROOM = "`localdecide prune` and `localdecide rm` make room, LOCALDECIDE_MODELS moves the store"
 _FICLONE = 0x40049409  # linux/fs.h: share the extents of another file
 
 
@@ -276,7 +277,8 @@ def disk_errors(folder: Path) -> Iterator[None]:
             raise StoreNotWritable(message, where) from error
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             free = free_bytes(folder)
-            raise DiskFull(f"the disk of {folder} is full: {free} bytes free", {**where, "available": free}) from error
+            message = f"the disk of {folder} is full, {free} bytes are free: {_ROOM}"
+            raise DiskFull(message, {**where, "available": free}) from error
         raise StoreFailed(f"{folder}: {error.strerror or error}", where) from error
 
 
@@ -291,8 +293,5 @@ def check_room(needed: int, folder: Path) -> None:
     """Raises DiskFull, with both numbers, if so many bytes do not fit."""
     free = free_bytes(folder)
     if needed > free:
-        message = (
-            f"not enough room in {folder}: {needed} bytes are needed and {free} are free; "
-            "`localdecide prune` and `localdecide rm` make room, LOCALDECIDE_MODELS moves the store"
-        )
+        message = f"not enough room in {folder}: {needed} bytes are needed and {free} are free; {_ROOM}"
         raise DiskFull(message, {"needed": needed, "available": free, "path": str(folder)})

@@ -254,6 +254,12 @@ def test_the_ollama_client(tmp_path: Path, daemon: Daemon) -> None:
     assert client.pull("twin:v1").status == "success"
     assert [model.model for model in client.list().models] == ["twin:v1"]
     assert list(client.ps().models) == []
+    made = client.create(model="made", files={"large.gguf": client.create_blob(source)}, system="Be brief.")
+    assert made.status == "success"
+    assert client.create(model="child", from_="made", parameters={"num_ctx": 64}).status == "success"
+    assert client.show("child").parameters == "num_ctx                        64"
+    client.delete("made")
+    client.delete("child")
     with pytest.raises(ollama.ResponseError, match="model 'large' not found"):
         client.delete("large")
     client._client.close()

@@ -14,10 +14,11 @@ from crooked_server import Answer, Asked, CrookedServer, serving
 
 from localdecide.core.errors import Cancelled, DigestMismatch, DiskFull, LocaldecideError, Offline, SourceFailed
 from localdecide.store.download import download as download_module
+from localdecide.store.download.attempt import SPAN
 from localdecide.store.download.download import Download, Wanted, opened
 from localdecide.store.download.net import Net, Patience
 from localdecide.store.download.origin import HttpOrigin
-from localdecide.store.download.partial import PIECE, Partial, leftovers
+from localdecide.store.download.partial import PIECE, Lease, Partial, leftovers
 
 PATIENCE = Patience(tries=4, pause=0.01, longest=0.02, connect=5.0, stall=5.0, wait=5.0)
 SIZE = 18 * PIECE + 12345
@@ -161,13 +162,24 @@ def test_a_server_that_always_truncates_at_nothing(tmp_path: Path) -> None:
     assert [leftover.key for leftover in leftovers(tmp_path)] == ["key"]
 
 
-def test_a_flipped_byte_is_repaired(tmp_path: Path) -> None:
-    """Only what came wrong is replaced; the digest is right in the end."""
+def test_a_flipped_byte_is_repaired(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the piece that came wrong is replaced, and no more is fetched than it takes to find it."""
+    written: list[int] = []
+    rewritten: list[int] = []
+    write = Partial.write
+
+    def watch(self: Partial, index: int, data: bytes, lease: Lease) -> None:
+        (rewritten if index in written else written).append(index)
+        write(self, index, data, lease)
+
+    monkeypatch.setattr(Partial, "write", watch)
     with serving(FILES, lambda asked, number: Answer(flip=5 * PIECE + 5 if number < 3 else None)) as server:
         download = fetch(server, tmp_path)
 
     assert arrived(tmp_path)
     assert download.digest == DIGEST
+    assert download.fetched == SIZE + SPAN
+    assert rewritten == [5]
 
 
 def test_a_source_that_lies_twice_is_named(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ from localdecide.store import bundle
 from localdecide.store.depot import Depot
 from localdecide.store.derived import weights_bytes
 from localdecide.store.download.net import Patience
+from localdecide.store.download.origin import FileOrigin
 from localdecide.store.download.partial import PIECE
 from localdecide.store.store import Store
 
@@ -166,7 +167,7 @@ def test_a_damaged_bundle(depot: Depot, tmp_path: Path) -> None:
     assert other.store.list() == []
 
 
-def test_an_import_goes_on_where_it_stopped(depot: Depot, tmp_path: Path) -> None:
+def test_an_import_goes_on_where_it_stopped(depot: Depot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A second try copies only what is missing."""
     path = tmp_path / "large.gguf"
     path.write_bytes(LARGE)
@@ -174,18 +175,25 @@ def test_an_import_goes_on_where_it_stopped(depot: Depot, tmp_path: Path) -> Non
     file = tmp_path / "b.tar"
     list(depot.export({"model": "large", "file": str(file)}, GO))
     other, stop = depot_at(tmp_path / "other"), threading.Event()
+    read, taken = FileOrigin._read, [0]
 
-    def interrupted() -> None:
-        for line in other.import_({"file": str(file)}, stop):
-            if line.get("completed", 0) >= PIECE:
+    def watched(self: FileOrigin, source: Any, left: int) -> Iterator[bytes]:
+        for data in read(self, source, left):
+            taken[0] += len(data)
+            yield data
+            if taken[0] > 2 * PIECE:
                 stop.set()
 
-    stop.set()
+    monkeypatch.setattr(FileOrigin, "_read", watched)
     with pytest.raises(Cancelled):
-        interrupted()
+        list(other.import_({"file": str(file)}, stop))
+    stop = threading.Event()
+    first, taken[0] = taken[0], 0
     list(other.import_({"file": str(file)}, GO))
 
     assert Path(other.store.resolve("large").spec.path).read_bytes() == LARGE
+    assert first >= 2 * PIECE
+    assert taken[0] <= len(LARGE) - PIECE
     assert list((other.store.root / "partials").iterdir()) == []
 
 
