@@ -9,6 +9,7 @@ pytest.importorskip("transformers")
 import head_models as hm  # noqa: E402
 import torch_heads  # noqa: E402
 
+from localdecide.core.errors import NumericalError  # noqa: E402
 from tests.tiny import qwen35, reference  # noqa: E402
 
 pytestmark = pytest.mark.reference
@@ -101,3 +102,14 @@ def test_defaults_are_close(tiny, tmp_path):
     logits, _ = expected(tiny, "Which of them?", texts(27))
     reading = hm.decide(model, hm.STATE, {"c": hm.choice(27)}).readings["c"]
     assert hm.gap(reading, logits, TEMPERATURES["choice"]) < 1e-2
+
+
+def test_a_head_that_does_not_belong_is_a_numerical_error(tiny, tmp_path):
+    """A head of another width, or with a value that is no number, is found when the model is loaded."""
+    other = torch_heads.pointer_to_gguf(torch_heads.scramble(torch_heads.Pointer(48, 16), 5))
+    with pytest.raises(NumericalError, match="another base model"):
+        hm.load(tiny[0].path, hm.write_head(tmp_path / "other.gguf", other, {}))
+    broken = torch_heads.pointer_to_gguf(tiny[1])
+    broken["cls.output.bias"] = broken["cls.output.bias"] * float("nan")
+    with pytest.raises(NumericalError, match="not finite"):
+        hm.load(tiny[0].path, hm.write_head(tmp_path / "broken.gguf", broken, {}))
