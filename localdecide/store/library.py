@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from localdecide.core import names
-from localdecide.core.errors import ModelNotFound, StoreFailed
+from localdecide.core.errors import DiskFull, ModelNotFound, StoreFailed, StoreNotWritable
 from localdecide.core.modelfile import Modelfile, decode_modelfile, parse_modelfile
 from localdecide.core.names import ModelName
 from localdecide.store.catalog import Catalog, StoredModel, not_found
@@ -80,6 +80,17 @@ class Library:
             return model or catalog.get(text, (entry.name for entry in self.entries()))
         if model and model.decision.get("library") in (None, entry.stamp):
             return model
+        try:
+            return self._made(text, name, model, entry, catalog)
+        except (StoreNotWritable, DiskFull):
+            if model:  # the older form of it still works
+                return model
+            raise
+
+    def _made(
+        self, text: str, name: ModelName, model: StoredModel | None, entry: LibraryEntry, catalog: Catalog
+    ) -> StoredModel:
+        """The model as the entry describes it; as it is where that cannot be had here."""
         source, _ = entry.tags[name.tag]
         if not is_package(source):
             if model:

@@ -34,7 +34,9 @@ def offer(reference: str, context: Context) -> Offer:
     url = parts._replace(fragment="").geturl()
     name = unquote(parts.path.rpartition("/")[2]) or parts.netloc
     part = Part(name, digest, origin=lambda: HttpOrigin(context.net, url), reference=url)
-    return Offer(reference, name_of(name), [part])
+    # A password in the address is for this pull alone: the source is kept with the model and shown.
+    source = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+    return Offer(source, name_of(name), [part])
 
 
 def name_of(file: str) -> ModelName:

@@ -7,7 +7,7 @@ import pytest
 import tiny_gguf
 
 from localdecide import paths
-from localdecide.core.errors import ModelNotFound
+from localdecide.core.errors import ModelNotFound, StoreNotWritable
 from localdecide.core.model import Readout
 from localdecide.core.names import is_valid
 from localdecide.families.registry import names as family_names
@@ -75,6 +75,20 @@ def test_a_pulled_model_gets_the_new_entry_offline(library: Path, tmp_path: Path
     assert fresh.spec.digest == stored.spec.digest
     (library / "far" / "Modelfile").write_text("FROM hf.co/other/r\nFAMILY lev\n")
     assert store.resolve("far").spec.family == "kev"
+
+
+def test_a_store_that_became_read_only(library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A changed entry that cannot be written leaves the older form in use."""
+    store = Store(tmp_path / "models", library)
+    store.resolve("toy")
+    (library / "toy" / "Modelfile").write_text("FROM package:toy_weights/toy.gguf\nREADOUT choice letters\n")
+
+    def refuse(*_: object) -> None:
+        raise StoreNotWritable("read-only")
+
+    monkeypatch.setattr("localdecide.store.locks.Locks.writing", refuse)
+
+    assert store.resolve("toy").spec.readouts == {"choice": Readout("text")}
 
 
 def test_a_model_of_ones_own_is_left_alone(library: Path, tmp_path: Path) -> None:

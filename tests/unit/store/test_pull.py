@@ -162,6 +162,18 @@ def test_from_an_url(depot: Depot) -> None:
     assert depot.store.resolve("my-toy").spec.digest == digest_of(data)
 
 
+def test_a_password_in_an_url_is_not_kept(depot: Depot) -> None:
+    """It opens the door once; neither the model nor its Modelfile remembers it."""
+    data = tiny_gguf.build()
+    with serving({"/m.gguf": data}) as server:
+        pull(depot, f"http://me:secret@{server.host}/m.gguf")
+
+    model = depot.store.resolve("m")
+    assert {asked.headers["authorization"] for asked in server.asked} == {"Basic bWU6c2VjcmV0"}
+    assert model.decision["source"] == f"{server.url}/m.gguf"
+    assert "secret" not in str(depot.store.show("m"))
+
+
 def test_an_url_without_a_digest(depot: Depot) -> None:
     """The digest is what arrived; the name can be chosen."""
     data = tiny_gguf.build()
