@@ -10,7 +10,7 @@ Frames to a runner
 Frames from a runner
     {"op": "progress", "fraction": 0..1}
     {"op": "ready", "info": {...}}      or   {"op": "failed", "error": wire error}
-    {"id": n, "result": {...}}          or   {"id": n, "error": wire error}
+    {"id": n, "result": {...}, "cache_bytes": n}     or   {"id": n, "error": wire error}
 """
 
 from __future__ import annotations

@@ -88,6 +88,11 @@ class LoadedModel:
             compute_seconds=time.perf_counter() - started,
         )
 
+    @property
+    def cache_bytes(self) -> int:
+        """Bytes in the state cache now."""
+        return int(self._engine.describe().get("cache_bytes", 0))
+
     def describe(self) -> dict[str, Any]:
         """What `show` and `ps` say of a loaded model."""
         return {

@@ -82,7 +82,7 @@ def _work(first: dict[str, Any], pipe: Pipe, queue: WorkQueue) -> None:
     def answer(job: Job, interrupt: Callable[[], Work | None]) -> None:
         # A reply that is not JSON must not end this thread: a runner without it answers pings and nothing else.
         try:
-            pipe.send({"id": job.id, "result": model.handle(job, interrupt)})
+            pipe.send({"id": job.id, "result": model.handle(job, interrupt), "cache_bytes": model.cache_bytes})
         except Exception as error:
             pipe.send({"id": job.id, "error": _wire(error)})
         finally:

@@ -214,6 +214,9 @@ class RunnerProcess:
             case {"id": number, "error": error}:
                 self._settle(self._waiting(number), error=from_wire(error))
             case {"id": number, **answer}:
+                if "cache_bytes" in answer:
+                    engine = {**self.info.get("engine", {}), "cache_bytes": answer["cache_bytes"]}
+                    self.info = {**self.info, "engine": engine}
                 self._settle(self._waiting(number), result=answer.get("result"))
             case _:
                 raise ValueError(f"a frame with the keys {sorted(message)}")

@@ -73,7 +73,8 @@ def answer(spec, message, cancelled):
     readings = {key: Reading((1.0,), "fake", 1.0, len(str(state))) for key, _ in message["decision"]["questions"]}
     images = sum(map(len, message["decision"]["images"]))
     result = Result(spec["name"], readings, len(str(state)), decoded_tokens=images)
-    say({"id": number, "result": frames.result_to_wire(result)})
+    cached = {"cache_bytes": state["cached"]} if isinstance(state, dict) and "cached" in state else {}
+    say({"id": number, "result": frames.result_to_wire(result), **cached})
 
 
 def main():

@@ -83,6 +83,18 @@ def test_replies_find_their_requests(run):
     assert run(scenario) == (5, False, len("{'sleep': 0.3}"))
 
 
+def test_info_follows_the_state_cache(run):
+    """What an answer says of the cache is what `ps` will show, until the next one."""
+
+    async def scenario():
+        async with running() as runner:
+            await runner.request("decide", fields({"cached": 77}))
+            await runner.request("decide", fields("silent"))
+            return runner.info["engine"], runner.info["context"]
+
+    assert run(scenario) == ({"cache_bytes": 77}, 4096)
+
+
 def test_an_error_of_the_runner_keeps_its_type_and_details(run):
     """The wire error becomes the same class on this side."""
 
