@@ -54,6 +54,8 @@ def _decisions(shown: Mapping[str, Any]) -> list[tuple[str, str]]:
     rows += _named("limits", "most", reading.get("limits"))
     rows += _named("head", "head's", reading.get("head"))
     rows.append(("input", ", ".join(reading.get("modalities") or ())))
+    if (shown.get("loaded") or {}).get("joint"):
+        rows.append(("answers", "depend on all questions of a request"))
     return [(name, str(value)) for name, value in rows if value]
 
 

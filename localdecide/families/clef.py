@@ -115,7 +115,7 @@ def describe(model: Model) -> dict[str, Any]:
             "joint_blocks": len(head.joint),
         },
         "labels": "none: the tokens of each option are compared with the field's",
-        "limits": {"options": 255, "tokens": _limit(model), "state": "cut at its end to fit"},
+        "limits": {"options": 255, "tokens": f"{_limit(model)}; the state's end is cut to fit"},
         "modalities": ["text"],
     }
 

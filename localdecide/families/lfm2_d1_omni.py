@@ -67,7 +67,7 @@ def plan(decision: Decision, model: Model) -> MarkerPlan:
 
 
 def describe(model: Model) -> dict[str, Any]:
-    return marker_family.describe(model, {"tokens": _limit(model), "state": "cut at its end to fit"})
+    return marker_family.describe(model, {"tokens": f"{_limit(model)}; the state's end is cut to fit"})
 
 
 def budgets(options: int, limit: int) -> tuple[int, int]:

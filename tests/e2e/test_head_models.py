@@ -73,3 +73,4 @@ def test_joint_answers_say_so(home: Home, tmp_path: Path) -> None:
     assert home.run("create", "joint:tiny", "-f", str(tmp_path / "Modelfile")).returncode == 0
     reply = json.loads(home.run("run", "joint:tiny", STATE, *ARGUMENTS, "--json").stdout)
     assert reply["x_joint"] is True
+    assert "depend on all questions of a request" in home.run("show", "joint:tiny").stdout
