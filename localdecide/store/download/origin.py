@@ -77,6 +77,7 @@ class HttpOrigin:
             with self._send(wanted) as response:
                 yield self._body(response, start, bool(wanted))
         except (httpx.HTTPError, httpx.StreamError, httpx.InvalidURL) as error:
+            self._address = None
             raise transport_failure(error, self.source) from error
 
     def close(self) -> None:
@@ -85,7 +86,7 @@ class HttpOrigin:
     @contextlib.contextmanager
     def _send(self, wanted: Mapping[str, str]) -> Iterator[httpx.Response]:
         """The final answer of a chain of redirects."""
-        shortcut, self._address = self._address, None
+        shortcut = self._address
         address, headers, asked = shortcut or self.url, dict(self.headers) if not shortcut else {}, False
         for _ in range(self.client.max_redirects + 2):
             with self.client.stream("GET", address, headers={**headers, **wanted}) as response:
@@ -104,7 +105,7 @@ class HttpOrigin:
                         self.headers = headers = {**headers, **more}
                         continue
                 if shortcut and status in (400, 401, 403, 404, 410):  # a signed address that has expired
-                    shortcut, address, headers = None, self.url, dict(self.headers)
+                    shortcut, address, headers, self._address = None, self.url, dict(self.headers), None
                     continue
                 if status == 416:
                     raise Changed(f"{self.source}: answered 416, the range lies outside the file")

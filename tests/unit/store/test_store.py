@@ -479,3 +479,34 @@ def test_an_upload_becomes_a_blob(store: Store) -> None:
 
     assert blobs.path(digest).read_bytes() == data
     assert len(list(blobs.folder.iterdir())) == 1
+
+
+@pytest.mark.skipif(os.name == "nt", reason="folders cannot be flushed there")
+def test_what_is_written_survives_a_power_cut(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every file is flushed before it gets its name, every folder after; the manifest comes last of all."""
+    events: list[tuple[str, str]] = []
+    fsync, replace = os.fsync, os.replace
+
+    def flush(handle: int) -> None:
+        events.append(("flush", os.readlink(f"/proc/self/fd/{handle}") if sys.platform == "linux" else ""))
+        fsync(handle)
+
+    def rename(source: Any, target: Any) -> None:
+        events.append(("rename", str(target)))
+        replace(source, target)
+
+    monkeypatch.setattr(os, "fsync", flush)
+    monkeypatch.setattr(os, "replace", rename)
+    tiny_gguf.write(tmp_path / "m.gguf")
+    make(store, "toy", "FROM ./m.gguf\nSYSTEM x", tmp_path)
+
+    renames = [index for index, (kind, _) in enumerate(events) if kind == "rename"]
+    manifest = str(store.root / "manifests/registry.ollama.ai/library/toy/latest")
+    assert events[renames[-1]] == ("rename", manifest)
+    assert events[-1][0] == "flush"
+    if sys.platform == "linux":
+        assert events[-1] == ("flush", str(Path(manifest).parent))
+        for index in renames[1:]:  # the first one is the weights, whose bytes are the original's own
+            assert events[index - 1][0] == "flush"
+            assert events[index - 1][1].startswith(str(Path(events[index][1]).parent))
+            assert events[index + 1] == ("flush", str(Path(events[index][1]).parent))
