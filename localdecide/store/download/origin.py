@@ -66,7 +66,7 @@ class HttpOrigin:
     def __post_init__(self) -> None:
         self.source = self.source or host_of(self.url)
         self.client = self.net.client(self.source, follow_redirects=False)
-        self._address: str | None = None
+        self._final: tuple[str, dict[str, str]] | None = None
 
     @contextlib.contextmanager
     def open(self, start: int, end: int | None) -> Iterator[Body]:
@@ -77,7 +77,7 @@ class HttpOrigin:
             with self._send(wanted) as response:
                 yield self._body(response, start, bool(wanted))
         except (httpx.HTTPError, httpx.StreamError, httpx.InvalidURL) as error:
-            self._address = None
+            self._final = None
             raise transport_failure(error, self.source) from error
 
     def close(self) -> None:
@@ -86,8 +86,9 @@ class HttpOrigin:
     @contextlib.contextmanager
     def _send(self, wanted: Mapping[str, str]) -> Iterator[httpx.Response]:
         """The final answer of a chain of redirects."""
-        shortcut = self._address
-        address, headers, asked = shortcut or self.url, dict(self.headers) if not shortcut else {}, False
+        shortcut = self._final
+        address, headers = shortcut or (self.url, dict(self.headers))
+        asked = False
         for _ in range(self.client.max_redirects + 2):
             with self.client.stream("GET", address, headers={**headers, **wanted}) as response:
                 status = response.status_code
@@ -105,14 +106,14 @@ class HttpOrigin:
                         self.headers = headers = {**headers, **more}
                         continue
                 if shortcut and status in (400, 401, 403, 404, 410):  # a signed address that has expired
-                    shortcut, address, headers, self._address = None, self.url, dict(self.headers), None
+                    shortcut, address, headers, self._final = None, self.url, dict(self.headers), None
                     continue
                 if status == 416:
                     raise Changed(f"{self.source}: answered 416, the range lies outside the file")
                 if status not in (200, 206):
                     raise status_failure(status, response.headers, self.source, self.net.patience)
                 if address != self.url:
-                    self._address = address
+                    self._final = address, headers
                 yield response
                 return
         raise SourceFailed(f"{self.source}: redirects in a circle", {"source": self.source})

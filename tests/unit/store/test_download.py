@@ -212,6 +212,26 @@ def test_redirects(tmp_path: Path) -> None:
     assert len(front.asked) < len(store.asked)
 
 
+def test_a_redirect_on_one_host_keeps_the_credentials(tmp_path: Path) -> None:
+    """Another path of the same host still gets them, also when the address is remembered."""
+    with serving(FILES) as server:
+
+        def behave(asked: Asked, number: int) -> Answer:
+            if asked.path == "/first":
+                return Answer(302, {"Location": "/m.gguf"}, b"")
+            return Answer() if asked.headers.get("authorization") == "Bearer secret" else Answer(401, {}, b"")
+
+        server.behave = behave
+        with opened(Partial(tmp_path, "key")) as partial:
+            origin = HttpOrigin(Net(), f"{server.url}/first", headers={"Authorization": "Bearer secret"})
+            list(Download(origin, partial, Wanted(DIGEST, SIZE), threading.Event(), PATIENCE).run())
+            origin.close()
+            partial.finish(tmp_path / "blob", SIZE)
+
+    assert arrived(tmp_path)
+    assert [asked.path for asked in server.asked].count("/first") == 1
+
+
 def test_an_expired_address_is_asked_for_again(tmp_path: Path) -> None:
     """A signed address that answers 403 later is fetched anew from the first one."""
     with serving(FILES) as store, serving({}) as front:
