@@ -179,6 +179,10 @@ def _error(status: int, body: bytes, retry_after: str | None) -> DaemonError:
         hint = members.get("hint")
     except (ValueError, KeyError, TypeError, AttributeError):
         message = body.decode(errors="replace").strip()[:500] or f"the daemon answered with status {status}"
+        if message.startswith("<"):
+            # A page for a browser: some other program has the port, or a proxy stands in between.
+            message = f"another web server than localdecide answered, with status {status}"
+            hint = "check `LOCALDECIDE_HOST`, and which program has that port"
     if isinstance(message, dict):
         message = message.get("message", "")
     wait = int(retry_after) if retry_after and retry_after.isdigit() else None

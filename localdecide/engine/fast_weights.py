@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -55,10 +55,15 @@ def choose_weights(
         reader = GGUFReader(path)
         choice = _decide(reader, folder, memory)
         copy = _copy_path(path, folder, choice)
-        folder.mkdir(parents=True, exist_ok=True)
-        if copy is not None and choice.type is not None:
-            convert(reader, copy, choice.type, progress)
-        _write(record, json.dumps(asdict(choice)))
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            if copy is not None and choice.type is not None:
+                convert(reader, copy, choice.type, progress)
+            _write(record, json.dumps(asdict(choice)))
+        except OSError as error:
+            # A store on a read-only or full disk still serves what it holds.
+            reason = f"no {choice.type} copy can be kept in {folder}: {error.strerror or error}"
+            return path, (choice if choice.type is None else replace(choice, type=None, reason=reason))
     return (path if copy is None else str(copy)), choice
 
 

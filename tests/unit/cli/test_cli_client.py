@@ -75,7 +75,12 @@ def test_proxies_are_ignored(daemon: Any, monkeypatch: pytest.MonkeyPatch) -> No
         (404, {"error": "model 'x' not found"}, "model 'x' not found", None),
         (404, {"error": "no", "hint": "try `y`"}, "no", "try `y`"),
         (400, {"error": {"message": "nested"}}, "nested", None),
-        (502, b"<html>Bad Gateway</html>", "<html>Bad Gateway</html>", None),
+        (
+            502,
+            b"<html>Bad Gateway</html>",
+            "another web server than localdecide answered, with status 502",
+            "check `LOCALDECIDE_HOST`, and which program has that port",
+        ),
         (500, b"", "the daemon answered with status 500", None),
         (500, b"[1]", "[1]", None),
     ],

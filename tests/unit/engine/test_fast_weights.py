@@ -131,3 +131,15 @@ def test_speeds_are_measured_for_every_convertible_type() -> None:
     kinds = (*fast_weights.CONVERTIBLE, "F16", "BF16")
 
     assert all(0 < fast_weights.speed(kind) < 1e15 for kind in kinds)
+
+
+def test_a_store_that_takes_no_copy_serves_the_file_itself(
+    quantised: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the folder cannot be made, the weights stay as they are and the reason says so."""
+    measured({"Q4_1": 1.0, "Q8_0": 1.0, "F16": 2.0, "BF16": 2.0}, monkeypatch)
+    (tmp_path / "blocked").write_text("")
+    path, choice = choose_weights(str(quantised), tmp_path / "blocked" / "derived", 1 << 40)
+
+    assert (path, None) == (str(quantised), choice.type)
+    assert choice.reason.startswith("no F16 copy can be kept in ")
