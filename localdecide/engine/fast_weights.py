@@ -177,4 +177,3 @@ def _write(path: Path, text: str) -> None:
 def _sync(path: Path) -> None:
     with path.open("rb+") as file:
         os.fsync(file.fileno())
-
