@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from collections.abc import Iterator, Mapping
+from io import BufferedReader
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from localdecide.settings import Settings
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from http.client import HTTPConnection, HTTPResponse
 
 CONNECT_SECONDS = 5.0
+_BLOCK = 1 << 18  # bytes of a file sent at once
 _UNSPECIFIED = {"0.0.0.0": "127.0.0.1", "::": "::1", "localhost": "127.0.0.1"}
 
 
@@ -88,6 +92,11 @@ class Client:
         with _broken(self.address), self._open(method, path, body, timeout) as response:
             return response.read()
 
+    def send_file(self, path: str, file: Path) -> None:
+        """POST a file as it is, without reading it whole."""
+        with file.open("rb") as body, _broken(self.address), self._open("POST", path, body, None) as response:
+            response.read()
+
     def stream(self, method: str, path: str, body: Any) -> Iterator[dict[str, Any]]:
         """The objects of an NDJSON reply as they arrive. A line with `error` raises DaemonError.
 
@@ -111,7 +120,7 @@ class Client:
     def _open(self, method: str, path: str, body: Any, timeout: float | None) -> _Exchange:
         from http.client import HTTPConnection
 
-        connection = HTTPConnection(self.host, self.port, timeout=CONNECT_SECONDS)
+        connection = HTTPConnection(self.host, self.port, timeout=CONNECT_SECONDS, blocksize=_BLOCK)
         try:
             connection.connect()
         except OSError as error:
@@ -120,8 +129,14 @@ class Client:
         headers = {"Accept": "application/json"}
         if self._key:
             headers["Authorization"] = f"Bearer {self._key}"
-        data = None
-        if body is not None:
+        data: Any = None
+        if isinstance(body, BufferedReader):
+            data = body
+            headers |= {
+                "Content-Type": "application/octet-stream",
+                "Content-Length": str(os.fstat(body.fileno()).st_size),
+            }
+        elif body is not None:
             data = body if isinstance(body, bytes) else json.dumps(body, ensure_ascii=False).encode()
             headers["Content-Type"] = "application/json"
         try:

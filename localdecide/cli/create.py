@@ -29,6 +29,11 @@ def command(
     else:
         raise UsageProblem(f"there is no Modelfile at {file}", "name one with `-f PATH`")
     client = daemon.ensure(settings.load(), output)
+    if not client.local:
+        from localdecide.cli import upload
+
+        progress.follow(upload.create(client, name, decode(body), folder), output)
+        return
     # Paths in a Modelfile are relative to it; the daemon has another working directory.
     request = {"model": name, "modelfile": decode(body), "directory": str(folder)}
     progress.follow(client.stream("POST", "/api/create", request), output)

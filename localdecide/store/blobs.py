@@ -182,6 +182,11 @@ def file_digest(path: Path) -> str:
         return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
 
 
+def is_digest(text: str) -> bool:
+    """Whether a text is `sha256:<64 hex>`."""
+    return _DIGEST.fullmatch(text) is not None
+
+
 def hex_of(digest: str) -> str:
     """The 64 hex digits of `sha256:...` or `sha256-...`. Raises InvalidRequest `invalid digest format`."""
     if match := _DIGEST.fullmatch(digest):

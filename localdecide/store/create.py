@@ -10,9 +10,10 @@ from localdecide.core import names
 from localdecide.core.errors import InvalidModelfile, InvalidName, InvalidRequest, ModelNotFound
 from localdecide.core.modelfile import ONCE, Command, Modelfile, checked, parse_modelfile
 from localdecide.store import manifests as media
-from localdecide.store.blobs import resolve_file
+from localdecide.store.blobs import is_digest, resolve_file
 from localdecide.store.catalog import Catalog
 from localdecide.store.draft import Draft
+from localdecide.store.manifests import Layer
 from localdecide.store.places import Where, gguf_files, is_package, package_file
 
 if TYPE_CHECKING:
@@ -33,9 +34,7 @@ def create(catalog: Catalog, request: Mapping[str, Any], library: Library) -> Pr
     with catalog.locks.writing() as claim:
         draft = Draft(catalog, claim)
         for digest in _uploads(request):
-            claim(digest)
-            path = resolve_file(catalog.blobs.path(digest))
-            yield from draft.add_gguf(path)
+            yield from draft.add_blob(*uploaded(draft, digest))
         yield from build(draft, modelfile, where, library)
         yield from draft.write(names.parse(text))
     yield from draft.written()
@@ -47,9 +46,25 @@ def build(draft: Draft, modelfile: Modelfile, where: Where, library: Library | N
     for source in modelfile.sources:
         yield from _source(draft, source, where, library, install)
     if head := modelfile.last("head"):
-        path = package_file(head, install) if is_package(head) else where.file(head)
-        yield from draft.add_file(media.HEAD, resolve_file(path or Path(head)))
+        yield from _head(draft, head, where, install)
     apply(draft, modelfile)
+
+
+def _head(draft: Draft, head: str, where: Where, install: str | None) -> Progress:
+    if is_digest(head):
+        draft.replace_file(Layer(media.HEAD, *uploaded(draft, head)))
+        return
+    path = package_file(head, install) if is_package(head) else where.file(head)
+    yield from draft.add_file(media.HEAD, resolve_file(path or Path(head)))
+
+
+def uploaded(draft: Draft, digest: str) -> tuple[str, int]:
+    """Digest and size of a blob that a client has sent. Raises InvalidRequest if it is not here."""
+    draft.claim(digest)
+    path = draft.catalog.blobs.path(digest)
+    if not path.is_file():
+        raise InvalidRequest.at(("files",), f"there is no blob {digest}; POST it to /api/blobs/{digest} first")
+    return digest, path.stat().st_size
 
 
 def apply(draft: Draft, modelfile: Modelfile) -> None:
@@ -68,6 +83,9 @@ def apply(draft: Draft, modelfile: Modelfile) -> None:
 def _source(draft: Draft, source: str, where: Where, library: Library | None, install: str | None) -> Progress:
     if is_package(source):
         yield from draft.add_gguf(package_file(source, install))
+        return
+    if is_digest(source):
+        yield from draft.add_blob(*uploaded(draft, source))
         return
     path = where.file(source)
     if path is not None:

@@ -151,9 +151,13 @@ class Draft:
         """Add any other file as it is, in place of an earlier one of its kind."""
         known = self.catalog.blobs.all()
         digest, size = self.catalog.blobs.add_file(path, self.claim)
-        self.files = [layer for layer in self.files if layer.media_type != media_type]
-        self.files.append(Layer(media_type, digest, size))
+        self.replace_file(Layer(media_type, digest, size))
         yield layer_status(digest, digest in known)
+
+    def replace_file(self, layer: Layer) -> None:
+        """Take a blob in place of an earlier one of its kind."""
+        self.files = [other for other in self.files if other.media_type != layer.media_type]
+        self.files.append(layer)
 
     def write(self, name: ModelName) -> Iterator[dict[str, Any]]:
         """Write the small layers and the manifest. `written` comes after it, once the claims have ended."""

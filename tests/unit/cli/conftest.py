@@ -26,7 +26,7 @@ def daemon(monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
             length = int(self.headers.get("Content-Length", 0))
             read = self.rfile.read(length)
             route = f"{self.command} {self.path}"
-            state.requests.append((route, json.loads(read) if read else None, dict(self.headers.items())))
+            state.requests.append((route, _value(read), dict(self.headers.items())))
             reply = state.replies.get(route, (404, {"error": "no such route"}))
             status, value, *headers = reply.pop(0) if isinstance(reply, list) else reply
             if isinstance(value, list):
@@ -40,7 +40,7 @@ def daemon(monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
             self.end_headers()
             self.wfile.write(body)
 
-        do_GET = do_POST = do_DELETE = _answer
+        do_GET = do_POST = do_DELETE = do_HEAD = _answer
 
         def log_message(self, *_: object) -> None:
             pass
@@ -54,6 +54,14 @@ def daemon(monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
     server.shutdown()
     server.server_close()
     thread.join()
+
+
+def _value(read: bytes) -> Any:
+    """A body's JSON value; the bytes themselves where it is a file."""
+    try:
+        return json.loads(read) if read else None
+    except ValueError:
+        return read
 
 
 @pytest.fixture(autouse=True)

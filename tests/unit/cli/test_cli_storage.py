@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from localdecide.cli.client import Client
 
 Cli = Callable[..., Any]
 
@@ -152,3 +155,46 @@ def test_list_of_ollama(cli: Cli, daemon: Any) -> None:
     daemon.replies["GET /api/ollama"] = (200, {"models": [row]})
 
     assert "n:9b\n" == cli("list", "--ollama", "-q").out
+
+
+def test_create_on_another_machine(cli: Cli, daemon: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files are sent as blobs, once, and named by their digest; names of models stay names."""
+    data, head = b"weights" * 1000, b"head"
+    (tmp_path / "m.gguf").write_bytes(data)
+    (tmp_path / "h.gguf").write_bytes(head)
+    (tmp_path / "Modelfile").write_text("FROM ./m.gguf\nHEAD h.gguf\nSYSTEM x\n")
+    digests = [f"sha256:{hashlib.sha256(each).hexdigest()}" for each in (data, head)]
+    daemon.replies[f"HEAD /api/blobs/{digests[0]}"] = (404, b"")
+    daemon.replies[f"POST /api/blobs/{digests[0]}"] = (201, b"")
+    daemon.replies[f"HEAD /api/blobs/{digests[1]}"] = (200, b"")
+    daemon.replies["POST /api/create"] = DONE
+    monkeypatch.setattr("localdecide.cli.client.Client.__init__", elsewhere)
+
+    shown = cli("create", "m", "-f", str(tmp_path / "Modelfile"))
+
+    assert 0 == shown.code, shown.err
+    assert [data] == daemon.bodies(f"POST /api/blobs/{digests[0]}")
+    (request,) = daemon.bodies("POST /api/create")
+    assert {"model": "m", "modelfile": f"FROM {digests[0]}\nHEAD {digests[1]}\nSYSTEM x\n"} == request
+
+
+def test_create_on_another_machine_from_a_folder(
+    cli: Cli, daemon: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder is not sent; the error says what is."""
+    (tmp_path / "Modelfile").write_text("FROM .\n")
+    monkeypatch.setattr("localdecide.cli.client.Client.__init__", elsewhere)
+
+    shown = cli("create", "m", "-f", str(tmp_path / "Modelfile"))
+
+    assert 2 == shown.code
+    assert "is a folder" in shown.err
+
+
+_init = Client.__init__
+
+
+def elsewhere(self: Client, settings: Any) -> None:
+    """A client that takes the daemon for one on another machine."""
+    _init(self, settings)
+    self.local = False

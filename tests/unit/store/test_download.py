@@ -5,7 +5,6 @@ import contextlib
 import hashlib
 import random
 import threading
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -268,19 +267,33 @@ def test_a_stall(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("status", [429, 503])
-def test_retry_after_is_honoured(tmp_path: Path, status: int) -> None:
-    """The server's own wish is followed, not the usual pause."""
-    times: list[float] = []
+def test_retry_after_is_honoured(tmp_path: Path, status: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server's own wish reaches the pause before the next try, in seconds or as a date."""
+    wishes: list[float | None] = []
 
-    def busy(asked: Asked, number: int) -> Answer:
-        times.append(time.monotonic())
-        return Answer(status, {"Retry-After": "1"}, b"") if number == 0 else Answer()
+    def delay(self: Patience, failures: int, retry_after: float | None) -> float:
+        wishes.append(retry_after)
+        return 0.0
 
-    with serving(FILES, busy) as server:
+    monkeypatch.setattr(Patience, "delay", delay)
+    busy = ("4", "Thu, 01 Jan 1970 00:00:00 GMT", "soon")
+    with serving(FILES) as server:
+        server.behave = lambda asked, number: (
+            Answer(status, {"Retry-After": busy[number]}, b"") if number < 3 else Answer()
+        )
         fetch(server, tmp_path)
 
     assert arrived(tmp_path)
-    assert times[1] - times[0] >= 0.99
+    assert wishes == [4.0, 0.0, None]
+
+
+def test_pauses_grow_and_are_bounded() -> None:
+    """Doubled each time up to the longest, with some jitter; a wish of the server's replaces them."""
+    patience = Patience(pause=1.0, longest=5.0)
+
+    for failures, expected in ((1, 1.0), (2, 2.0), (3, 4.0), (4, 5.0), (9, 5.0)):
+        assert 0.75 * expected <= patience.delay(failures, None) <= 1.25 * expected
+    assert patience.delay(1, 7.0) == 7.0
 
 
 def test_a_retry_after_that_is_too_long(tmp_path: Path) -> None:

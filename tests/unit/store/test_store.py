@@ -143,6 +143,20 @@ def test_create_from_an_uploaded_blob(store: Store, tmp_path: Path) -> None:
     assert store.resolve("toy").spec.digest == digest
 
 
+def test_a_modelfile_may_name_uploads(store: Store, tmp_path: Path) -> None:
+    """FROM and HEAD take digests of blobs: what a client on another machine sends."""
+    digest, _ = store.catalog.blobs.add(tiny_gguf.build())
+    head, _ = store.catalog.blobs.add(b"head")
+
+    make(store, "toy", f"FROM {digest}\nHEAD {head}\n", tmp_path, remote=True)
+
+    spec = store.resolve("toy").spec
+    assert spec.digest == digest
+    assert Path(spec.head or "").read_bytes() == b"head"
+    with pytest.raises(InvalidRequest, match="there is no blob sha256:0+; POST it"):
+        make(store, "new", f"FROM sha256:{'0' * 64}", tmp_path)
+
+
 def test_show_round_trips(store: Store, tmp_path: Path) -> None:
     """The Modelfile that show prints makes the same model again."""
     tiny_gguf.write(tmp_path / "m.gguf", {"tokenizer.chat_template": "T", "llama.decision.type": "lev"})
