@@ -16,11 +16,12 @@ from localdecide.core.errors import BadModelFile, InvalidRequest
 from localdecide.core.plan import Hidden, Plan, Prompt, Rows
 from localdecide.families import options, render
 from localdecide.families.base import Evidence, Model
+from localdecide.families.beginning import shared
 from localdecide.families.decision_file import decision_keys
 from localdecide.families.heads.bi_encoder import BiEncoderHead
 from localdecide.families.inputs import false_first_back, refuse_images, user_values
 from localdecide.families.temperatures import KINDS, describe_temperatures, temperature
-from localdecide.families.text import Guard, shared_tokens
+from localdecide.families.text import Guard
 
 NAME = "clm"
 JOINT = False
@@ -56,8 +57,8 @@ def plan(decision: Decision, model: Model) -> PairPlan:
         texts = [encode(text) for text in (asked, *(option.text for option in options.clm(question)))]
         for index, tokens in enumerate(texts):
             cut = tuple(tokens[:limit])
-            shared = shared_tokens(prefix, list(cut)) if index == 0 else 0
-            prompts.append(Prompt(key, cut, (Hidden((len(cut) - 1,)),), shared))
+            kept = shared(prefix, list(cut)) if index == 0 else 0
+            prompts.append(Prompt(key, cut, (Hidden((len(cut) - 1,)),), kept))
         truncated[key] = sum(max(0, len(tokens) - limit) for tokens in texts)
     return PairPlan(tuple(prompts), truncated=truncated)
 

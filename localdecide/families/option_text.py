@@ -14,8 +14,9 @@ from localdecide.core.jsontext import is_blank
 from localdecide.core.plan import Labels, Prompt
 from localdecide.core.questions import Choice, Question, Score
 from localdecide.families.base import Evidence, Model
+from localdecide.families.beginning import shared
 from localdecide.families.render import compact
-from localdecide.families.text import Guard, shared_tokens
+from localdecide.families.text import Guard
 
 EMPTY_STATE = "N/A"
 
@@ -32,11 +33,11 @@ def plan_text(key: str, question: Question, guard: Guard, state: str, model: Mod
         prefix = bos + guard.encode(f"{text}\n\n")
         # The empty state's half is the same whatever the state: all but its last token is shared,
         # so the state cache keeps it for the next request with this question.
-        shared = len(context) - 1 if whole else min(shared_tokens(prefix, context), len(context) - 1)
+        kept = len(context) - 1 if whole else shared(prefix, context)
         for own in words:
             reads = tuple(Labels(len(context) - 1 + index, (token,)) for index, token in enumerate(own))
             # The last token of a continuation is read, never decoded.
-            prompts.append(Prompt(key, tuple(context + own[:-1]), reads, shared))
+            prompts.append(Prompt(key, tuple(context + own[:-1]), reads, kept))
     return prompts
 
 

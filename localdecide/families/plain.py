@@ -26,11 +26,12 @@ from localdecide.core.plan import LabelRow, Labels, Plan, Prompt, Rows
 from localdecide.core.questions import ABSENT, Choice, Noul, Question, Score
 from localdecide.families import thinking
 from localdecide.families.base import Evidence, Model
+from localdecide.families.beginning import Beginning, shared
 from localdecide.families.labels import DIGITS, LETTERS, PAIRS, after_last_special, require_tokens, single_tokens
 from localdecide.families.option_text import plan_text, read_text
 from localdecide.families.render import compact, spaced
 from localdecide.families.template import ChatTemplate
-from localdecide.families.text import Guard, shared_tokens
+from localdecide.families.text import Guard
 
 NAME = "plain"
 JOINT = False
@@ -175,7 +176,7 @@ class _Wording:
             texts += [question.instructions, *_words(question)]
         self.guard = Guard(model.vocabulary, *texts)
         self.state = self.text(decision.state)
-        self._prefix: list[int] | None = None
+        self._beginning: tuple[str, Beginning] | None = None
 
     def text(self, value: Json) -> str:
         """A value as the prompt shows it: text as it is, null as nothing, the rest as JSON."""
@@ -194,13 +195,21 @@ class _Wording:
         block = self._block(question, labels, shift)
         rendered = self._frame(f"{self.state}\n\n{block}")
         start = rendered.rfind(block)
-        tokens = self._bos(rendered) + self.guard.encode(rendered)
-        prefix = self._bos(rendered) + self.guard.encode(rendered[: max(start, 0)])
+        beginning = self._beginning_of(rendered[: max(start, 0)])
+        tokens = self._bos(rendered) + beginning.encode(rendered)
+        prefix = self._bos(rendered) + beginning.tokens
         suffix = self.guard.plain(after_last_special(rendered, self.model.vocabulary))
         shown = _ALIASES if readout == "yesno" else labels
         ids = require_tokens(self.model.vocabulary, suffix, shown, key)
         read = Labels(len(tokens) - 1, ids)
-        return Prompt(key, tuple(tokens), (read,), shared_tokens(prefix, tokens))
+        return Prompt(key, tuple(tokens), (read,), shared(prefix, tokens))
+
+    def _beginning_of(self, text: str) -> Beginning:
+        """What comes before every question's own words, made into tokens once."""
+        if self._beginning is None or self._beginning[0] != text:
+            divisible = not self.model.vocabulary.prefixes_space
+            self._beginning = text, Beginning(self.guard.encode, text, divisible=divisible)
+        return self._beginning[1]
 
     def _bos(self, rendered: str) -> list[int]:
         """Chat templates write BOS themselves; a model without one gets it from its vocabulary."""

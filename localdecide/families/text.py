@@ -73,16 +73,6 @@ class Guard:
                 tokens.extend(self._vocabulary.tokenize(piece))
 
 
-def shared_tokens(prefix: list[int], tokens: list[int]) -> int:
-    """How many leading tokens of a prompt its state alone decides.
-
-    prefix: tokens of the text up to the end of the state. Where the tokenizer joins its end with what
-    follows, the shared part is shorter; it depends on the state and this prompt, never on others.
-    """
-    limit = min(len(prefix), len(tokens) - 1)
-    return next((index for index in range(limit) if prefix[index] != tokens[index]), limit)
-
-
 def _looks_special(text: str) -> bool:
     """A user-defined token that stands for structure (`<think>`, `[INST]`), not for words or white space."""
     return re.fullmatch(r"<[|/]?[\w|:.-]+[|/]?>|\[/?[A-Z_]+\]", text) is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from localdecide.core.plan import Special
-from localdecide.families.text import Guard, shared_tokens
+from localdecide.families.text import Guard
 
 
 class Characters:
@@ -78,11 +78,3 @@ def test_white_space_beside_a_stripping_token() -> None:
     guard = Guard(Characters())
 
     assert [*spelled("a"), 5, *spelled("b")] == guard.encode("a \n<mask> b")
-
-
-def test_shared_tokens_leave_one_of_their_own() -> None:
-    """The shared part ends where texts part, and never takes a whole prompt."""
-    assert shared_tokens([1, 2, 3], [1, 2, 3, 4]) == 3
-    assert shared_tokens([1, 2, 3], [1, 2, 9, 4]) == 2
-    assert shared_tokens([1, 2, 3], [1, 2, 3]) == 2
-    assert shared_tokens([], [1]) == 0
