@@ -7,7 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from localdecide.core.errors import BadModelFile
 from localdecide.store.gguf_header import FILE_TYPES, Header, read_header
+
+
+_MOST_LAYERS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +75,10 @@ def _cached(path: Path, stamp: tuple[int, int, int]) -> HeaderFacts:
 
 
 def facts_from(header: Header) -> HeaderFacts:
-    """The facts of a header that was read already."""
+    """The facts of a header that was read already. Raises BadModelFile for senseless ones."""
     layers = _integer(header.arch("block_count"))
+    if not 0 <= layers <= _MOST_LAYERS:
+        raise BadModelFile(f"{header.path.name} is damaged: it claims {layers} layers", {"path": str(header.path)})
     embedding = _integer(header.arch("embedding_length"))
     heads = max(_list(header.arch("attention.head_count"), 1), default=0)
     head_length = embedding // heads if heads else 0

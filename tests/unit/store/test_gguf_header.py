@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import importlib.util
+import random
 import struct
 import sys
 import time
@@ -10,7 +11,7 @@ import pytest
 import tiny_gguf
 
 from localdecide.core.errors import BadModelFile
-from localdecide.store.facts import facts_of
+from localdecide.store.facts import facts_from, facts_of
 from localdecide.store.gguf_header import Array, read_header
 
 
@@ -176,3 +177,31 @@ def test_a_large_vocabulary_costs_milliseconds(tmp_path: Path) -> None:
 
     sys.stdout.write(f"header of 150k tokens and merges: {(time.process_time() - started) * 1000:.0f} ms\n")
     assert header.metadata["tok"].count == 150_000
+
+
+def test_senseless_counts(tmp_path: Path) -> None:
+    """A layer count of four thousand million is damage, and no list of that length is made."""
+    path = tiny_gguf.write(tmp_path / "m.gguf", {"llama.block_count": 4_000_000_000})
+
+    with pytest.raises(BadModelFile, match="claims 4000000000 layers"):
+        facts_of(path)
+
+
+def test_damage_is_never_a_crash(tmp_path: Path) -> None:
+    """Three thousand damaged headers, seeded: each is read or refused as a bad model file, nothing else."""
+    whole = tiny_gguf.build({"a": "text", "b": [1, 2, 3], "c": ["x", "y"], "d": [7] * 1500}, {"t": [1.0, 2.0]})
+    path, rng = tmp_path / "m.gguf", random.Random(13)
+    refused = 0
+
+    for _ in range(3_000):
+        data = bytearray(whole)
+        for _ in range(rng.randint(1, 4)):
+            at = rng.randrange(4, min(len(data), 400))
+            data[at] = rng.choice((0, 1, 255, rng.randrange(256)))
+        path.write_bytes(data)
+        try:
+            facts_from(read_header(path))
+        except BadModelFile:
+            refused += 1
+
+    assert refused > 300
