@@ -45,8 +45,7 @@ def open_model(path: str, parameters: Mapping[str, Any], progress: Callable[[flo
     """
     check_file(Path(path))
     options = llama.llama_model_default_params()
-    offload = bool(llama.llama_supports_gpu_offload())
-    options.n_gpu_layers = int(parameters.get("num_gpu", 999 if offload else 0))
+    options.n_gpu_layers = _gpu_layers(path, parameters)
     options.main_gpu = int(parameters.get("main_gpu", 0))
     use_mmap = bool(parameters.get("use_mmap", True))
     options.load_mode = llama.LLAMA_LOAD_MODE_MMAP if use_mmap else llama.LLAMA_LOAD_MODE_NONE
@@ -63,6 +62,18 @@ def open_model(path: str, parameters: Mapping[str, Any], progress: Callable[[flo
     if not model:
         raise BadModelFile(_sentence(path, "\n".join(_recent)))
     return model
+
+
+def _gpu_layers(path: str, parameters: Mapping[str, Any]) -> int:
+    if "num_gpu" in parameters:
+        return int(parameters["num_gpu"])
+    if not llama.llama_supports_gpu_offload():
+        return 0
+    from localdecide.engine.devices import ALL, free_bytes, layer_bytes, layers_that_fit
+
+    free = free_bytes()
+    # An integrated GPU uses the machine's own memory: what fits there fits.
+    return layers_that_fit(layer_bytes(path), free) if free else ALL
 
 
 def check_file(path: Path) -> None:
