@@ -10,7 +10,6 @@ from typing import Any
 from localdecide.core.errors import BadModelFile
 from localdecide.store.gguf_header import FILE_TYPES, Header, read_header
 
-
 _MOST_LAYERS = 10_000
 
 
