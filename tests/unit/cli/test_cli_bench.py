@@ -18,6 +18,12 @@ from localdecide.cli.bench_cells import Cell, Figures, Round, calibrate, cells, 
 from localdecide.cli.bench_target import PATHS, Reply, Target, TargetFailed
 
 
+class Many(http.server.ThreadingHTTPServer):
+    """Takes as many connections at once as sixteen clients may open."""
+
+    request_queue_size = 64
+
+
 class Server:
     """Answers System One like a model that decodes three tokens a word; keeps every body with its path."""
 
@@ -63,7 +69,7 @@ class Server:
             def log_message(self, *_: object) -> None:
                 pass
 
-        self._http = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._http = Many(("127.0.0.1", 0), Handler)
         self.port = self._http.server_port
         self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.01})
         self._thread.start()

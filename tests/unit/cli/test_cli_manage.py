@@ -57,7 +57,9 @@ def test_list_forms(cli: Cli, daemon: Any) -> None:
 
 def test_ps(cli: Cli, daemon: Any) -> None:
     """The columns are NAME ID SIZE PROCESSOR CONTEXT UNTIL."""
-    daemon.replies["GET /api/ps"] = (200, {"models": [LOADED, LOADED | {"name": "b:1", "expires_at": None}]})
+    soon = (datetime.now(UTC) + timedelta(minutes=4, seconds=50)).isoformat()
+    models = [LOADED | {"expires_at": soon}, LOADED | {"name": "b:1", "expires_at": None}]
+    daemon.replies["GET /api/ps"] = (200, {"models": models})
 
     shown = cli("ps")
 
