@@ -30,6 +30,9 @@ from localdecide.families.text import Guard
 
 NAME = "clef"
 JOINT = True
+TAKES = ("PROMPT", "HEAD")
+READOUT = "joint-schema"
+ATTENTION = "causal"
 
 # What clef and clef-flash were trained with; clef-omni's file says more.
 MAX_TOKENS = 16384
@@ -93,7 +96,7 @@ def read(decision: Decision, model: Model, plan: Plan, rows: Rows) -> dict[str, 
     for (key, question), values in zip(decision.questions.items(), logits, strict=True):
         evidence[key] = Evidence(
             variants=(shown.reorder(question, shown.clef(question), values),),
-            readout="joint-schema",
+            readout=READOUT,
             temperature=temperature(model, question.kind, len(question.keys)),
             # A joint prompt is counted once, with its first question.
             prompt_tokens=0 if evidence else len(plan.prompts[0].tokens),
@@ -106,7 +109,7 @@ def describe(model: Model) -> dict[str, Any]:
     head = _head(model)
     return {
         "prompt": prompt_source(model),
-        "readouts": {kind: {"readout": "joint-schema", "source": "the family"} for kind in KINDS},
+        "readouts": {kind: {"readout": READOUT, "source": "the family"} for kind in KINDS},
         "temperatures": describe_temperatures(model),
         "head": {
             "width": head.width,
@@ -154,7 +157,7 @@ def _inputs(key: str, question: Question, guard: Guard) -> dict[str, Any]:
     options = [(option.key, texts[option.key]) for option in shown.clef(question)]
     inputs = template_inputs(key, question, options, text)
     # The span of a question must hold tokens: a question that says nothing is represented by its id.
-    if not inputs["instructions"]:
+    if inputs["instructions"] == "":
         inputs["instructions"] = inputs["id"]
     return inputs
 

@@ -25,6 +25,9 @@ from localdecide.families.text import Guard
 
 NAME = "clm"
 JOINT = False
+TAKES = ("HEAD",)
+READOUT = "bi-encoder"
+ATTENTION = "causal"
 
 MAX_TOKENS = 2048
 
@@ -74,7 +77,7 @@ def read(decision: Decision, model: Model, plan: Plan, rows: Rows) -> dict[str, 
         logits = _head(model).logits(state, np.concatenate(candidates))
         evidence[key] = Evidence(
             variants=(false_first_back(question, logits),),
-            readout="bi-encoder",
+            readout=READOUT,
             temperature=temperature(model, question.kind, len(question.keys)),
             prompt_tokens=sum(len(prompt.tokens) for prompt in plan.prompts[start:end]),
             truncated=plan.truncated[key],
@@ -87,7 +90,7 @@ def describe(model: Model) -> dict[str, Any]:
     head = _head(model)
     return {
         "prompt": "the family's own",
-        "readouts": {kind: {"readout": "bi-encoder", "source": "the family"} for kind in KINDS},
+        "readouts": {kind: {"readout": READOUT, "source": "the family"} for kind in KINDS},
         "temperatures": describe_temperatures(model),
         "head": {"width": head.width, "size": len(head.state.out.weight), "scale": head.scale},
         "labels": "none: each option is a text of its own, compared with the state's",

@@ -31,6 +31,9 @@ from localdecide.families.text import Guard
 
 NAME = "gliner-decide"
 JOINT = False
+TAKES = ("HEAD",)
+READOUT = "label markers"
+ATTENTION = "bidirectional"
 
 LABEL, TEXT = "[L]", "[SEP_TEXT]"
 
@@ -66,7 +69,7 @@ def read(decision: Decision, model: Model, plan: Plan, rows: Rows) -> dict[str, 
         marked = checked(encoder(list(prompt.tokens))[places], first.width, len(question.keys))
         evidence[prompt.question] = Evidence(
             variants=(finite(second(relu(first(marked)))[:, 0]),),
-            readout="label markers",
+            readout=READOUT,
             temperature=temperature(model, question.kind, len(question.keys)),
             prompt_tokens=len(prompt.tokens),
         )
@@ -77,7 +80,7 @@ def describe(model: Model) -> dict[str, Any]:
     encoder, first, _ = _head(model)
     return {
         "prompt": "the family's own",
-        "readouts": {kind: {"readout": "label markers", "source": "the family"} for kind in KINDS},
+        "readouts": {kind: {"readout": READOUT, "source": "the family"} for kind in KINDS},
         "temperatures": describe_temperatures(model),
         "head": {"width": first.width, "layers": len(encoder.layers), "heads": encoder.heads},
         "labels": f"none: each option is read at the {LABEL} in front of it",

@@ -24,6 +24,9 @@ from localdecide.families.text import Guard
 
 NAME = "kev"
 JOINT = False
+TAKES = ("PROMPT", "HEAD")
+READOUT = "pointer"
+ATTENTION = "causal"
 
 STATE_END = "<|fim_middle|>"
 OPTION_END = "<|box_end|>"
@@ -71,7 +74,7 @@ def read(decision: Decision, model: Model, plan: Plan, rows: Rows) -> dict[str, 
         count = len(question.keys)
         evidence[prompt.question] = Evidence(
             variants=(false_first_back(question, _head(model).logits(hidden, count)),),
-            readout="pointer",
+            readout=READOUT,
             temperature=temperature(model, question.kind, count),
             prompt_tokens=len(prompt.tokens),
         )
@@ -82,7 +85,7 @@ def describe(model: Model) -> dict[str, Any]:
     head = _head(model)
     return {
         "prompt": prompt_source(model),
-        "readouts": {kind: {"readout": "pointer", "source": "the family"} for kind in KINDS},
+        "readouts": {kind: {"readout": READOUT, "source": "the family"} for kind in KINDS},
         "temperatures": describe_temperatures(model),
         "head": {"width": head.width, "size": len(head.query.weight)},
         "labels": f"none: the last token points at the {OPTION_END} of an option",

@@ -24,6 +24,9 @@ from localdecide.families.text import Guard
 
 NAME = "laya"
 JOINT = False
+TAKES = ("PROMPT", "HEAD")
+READOUT = "marker"
+ATTENTION = "bidirectional"
 
 read = marker_family.read
 

@@ -17,6 +17,7 @@ from localdecide.families.render import sorted_spaced
 
 NAME = "lev"
 JOINT = False
+BUCKETS = ("small", "mid", "large")
 
 SYSTEM = (
     "You are a System One decision model. You read the Evidence and answer each Criterion by choosing exactly one "

@@ -22,6 +22,9 @@ from localdecide.families.text import Guard
 
 NAME = "lfm2-d1-omni"
 JOINT = False
+TAKES = ("PROMPT", "HEAD")
+READOUT = "marker"
+ATTENTION = "bidirectional"
 
 read = marker_family.read
 

@@ -129,6 +129,8 @@ def liquid(question: Question) -> list[Shown]:
     for key, value in described(question):
         if isinstance(question, Noul):
             text = "None" if value is None else render.spaced(value)
+        elif isinstance(question, Score):
+            text = render.spaced(value)
         else:
             text = render.spaced(value) if value else key.replace("_", " ")
         options.append(Shown(key, value, text))

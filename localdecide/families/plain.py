@@ -1,13 +1,14 @@
 """Plain: any chat or base model, read at the next token. No decision metadata needed.
 
-Prompt: SGLang's `/v1/decisions`, prompt format version 1 ("sglang/1"), or vLLM's wording ("vllm/1").
-Which readout suits a model is the Modelfile's word, by question type:
+Prompt: SGLang's `/v1/decisions`, prompt format version 1 ("sglang/1"), or vLLM's wording ("vllm/1"),
+which a request or `PROMPT vllm/1` in a Modelfile chooses; vLLM's reads a noul by yesno. Which readout
+suits a model is the Modelfile's word, by question type:
 
     choice  letters     A, B, ... after the listed options; two letters each beyond 26 (default)
             rotations   letters, averaged over every rotation of the options' order
             text        the option's own words after "Answer:", against the same with the state "N/A"
     noul    pair        yes, no (default)
-            yesno       yes, Yes, no, No: the case variants of a side added up
+            yesno       yes, Yes, no, No: the case variants of a side added up, where both are one token
     score   digits      0 to 9 (default)
             text        as for choice
 """
@@ -20,16 +21,17 @@ from datetime import datetime
 from typing import Any
 
 from localdecide.core.decision import Decision
-from localdecide.core.errors import BadModelFile, InvalidRequest, UnsupportedInput
+from localdecide.core.errors import BadModelFile, InvalidRequest, NotSupported, UnsupportedInput
 from localdecide.core.jsontext import Json, is_blank
 from localdecide.core.plan import LabelRow, Labels, Plan, Prompt, Rows
-from localdecide.core.questions import ABSENT, Choice, Noul, Question, Score
+from localdecide.core.questions import ABSENT, MAX_OPTIONS, Choice, Noul, Question, Score
 from localdecide.families import thinking
 from localdecide.families.base import Evidence, Model
 from localdecide.families.beginning import Beginning, shared
 from localdecide.families.labels import DIGITS, LETTERS, PAIRS, after_last_special, require_tokens, single_tokens
 from localdecide.families.option_text import plan_text, read_text
 from localdecide.families.render import compact, spaced
+from localdecide.families.temperatures import by_size, describe_temperatures
 from localdecide.families.template import ChatTemplate
 from localdecide.families.text import Guard
 
@@ -39,6 +41,7 @@ JOINT = False
 DEFAULTS = {"choice": "letters", "noul": "pair", "score": "digits"}
 READOUTS = {"choice": ("letters", "rotations", "text"), "noul": ("pair", "yesno"), "score": ("digits", "text")}
 PROMPTS = ("sglang/1", "vllm/1")
+TAKES = ("PROMPT",)
 CLOSING = {
     "choice": "Answer with the letter of one option only.",
     "score": "Answer with the number of one level only.",
@@ -53,19 +56,34 @@ _CLOCK = datetime(2024, 7, 26)
 
 def readout_of(model: Model, kind: str, decision: Decision) -> str:
     """The readout of a question type. A request for a published prompt version gets that version's."""
-    if decision.options.prompt == "sglang/1" or decision.options.token_ids:
-        return DEFAULTS[kind]
-    if decision.options.prompt == "vllm/1":
-        return "yesno" if kind == "noul" else DEFAULTS[kind]
-    return _configured(model, kind) or DEFAULTS[kind]
+    if decision.options.prompt or decision.options.token_ids:
+        return default_readout(decision.options.prompt or PROMPTS[0], kind)
+    return _configured(model, kind) or default_readout(_version(model), kind)
 
 
-def temperature_of(model: Model, kind: str, readout: str) -> float:
-    """READOUT ... TEMPERATURE where that readout is used, else TEMPERATURE, else 1."""
+def default_readout(version: str, kind: str) -> str:
+    """vLLM adds the aliases Yes and No to a noul's labels."""
+    return "yesno" if (version, kind) == ("vllm/1", "noul") else DEFAULTS[kind]
+
+
+def temperature_of(model: Model, kind: str, readout: str, options: int | None = None) -> float:
+    """READOUT ... TEMPERATURE where that readout is used, else TEMPERATURE by number of options, by type, else 1."""
     chosen = model.spec.readouts.get(kind)
     if chosen is not None and chosen.temperature is not None and readout == (_configured(model, kind) or readout):
         return chosen.temperature
-    return model.spec.temperatures.get(kind, 1.0)
+    table = model.spec.temperatures
+    bucket = "" if options is None else f"{kind}.{by_size(options)}"
+    return table.get(bucket, table.get(kind, 1.0))
+
+
+def _version(model: Model) -> str:
+    """PROMPT of the Modelfile names a published version. Raises NotSupported for a prompt of one's own."""
+    said = (model.spec.prompt or PROMPTS[0]).strip()
+    if said not in PROMPTS:
+        raise NotSupported(
+            f"PROMPT: the plain family has the prompts {', '.join(PROMPTS)}; FAMILY systemone takes one of your own"
+        )
+    return said
 
 
 def _configured(model: Model, kind: str) -> str | None:
@@ -103,7 +121,7 @@ def read(decision: Decision, model: Model, plan: Plan, rows: Rows) -> dict[str, 
     evidence: dict[str, Evidence] = {}
     for key, question in decision.questions.items():
         readout = readout_of(model, question.kind, decision)
-        temperature = temperature_of(model, question.kind, readout)
+        temperature = temperature_of(model, question.kind, readout, len(question.keys))
         if readout == "text":
             evidence[key] = read_text(question, parts[key], temperature)
         else:
@@ -112,21 +130,38 @@ def read(decision: Decision, model: Model, plan: Plan, rows: Rows) -> dict[str, 
 
 
 def describe(model: Model) -> dict[str, Any]:
-    readouts = {}
-    for kind, default in DEFAULTS.items():
+    version = _version(model)
+    readouts, labels = {}, {}
+    for kind in DEFAULTS:
         given = _configured(model, kind)
+        readout = given or default_readout(version, kind)
         readouts[kind] = {
-            "readout": given or default,
-            "temperature": temperature_of(model, kind, given or default),
-            "source": "Modelfile" if given else "the default of the plain family",
+            "readout": readout,
+            "temperature": temperature_of(model, kind, readout),
+            "source": "Modelfile" if given else f"the default of {version}",
         }
+        labels[kind] = _ALPHABETS[readout]
+    chat = chat_template(model) is not None
+    framed = "the model's chat template" if chat else "no chat template"
     return {
-        "prompt": "SGLang decisions, format version 1",
+        "prompt": f"{version} ({'Modelfile' if model.spec.prompt else 'the default'}) in {framed}",
         "readouts": readouts,
-        "labels": {"choice": "A to Z, AA to ZZ beyond 26", "noul": "yes, no", "score": "0 to 9"},
-        "limits": {"options": 255, "levels": 10},
+        "labels": labels,
+        "temperatures": describe_temperatures(model),
+        "limits": {"options": MAX_OPTIONS if chat else len(LETTERS), "levels": len(DIGITS)}
+        | {"context": model.limits.context},
         "modalities": ["text"],
     }
+
+
+_ALPHABETS = {
+    "letters": "A to Z, AA to ZZ beyond 26",
+    "rotations": "A to Z, AA to ZZ beyond 26",
+    "pair": "yes, no",
+    "yesno": "yes and Yes, no and No",
+    "digits": "0 to 9",
+    "text": "none: the options' own words",
+}
 
 
 def _read_labels(
@@ -168,14 +203,13 @@ class _Wording:
 
     def __init__(self, decision: Decision, model: Model) -> None:
         self.model, self.decision = model, decision
-        self.vllm = decision.options.prompt == "vllm/1"
-        render = spaced if self.vllm else compact
-        self._render = render
+        self.vllm = (decision.options.prompt or _version(model)) == "vllm/1"
+        self._render = spaced if self.vllm else compact
         texts = [decision.state, decision.options.system, model.spec.system]
         for question in decision.questions.values():
             texts += [question.instructions, *_words(question)]
         self.guard = Guard(model.vocabulary, *texts)
-        self.state = self.text(decision.state)
+        self.state = "null" if self.vllm and decision.state is None else self.text(decision.state)
         self._beginning: tuple[str, Beginning] | None = None
 
     def text(self, value: Json) -> str:
@@ -199,8 +233,11 @@ class _Wording:
         tokens = self._bos(rendered) + beginning.encode(rendered)
         prefix = self._bos(rendered) + beginning.tokens
         suffix = self.guard.plain(after_last_special(rendered, self.model.vocabulary))
-        shown = _ALIASES if readout == "yesno" else labels
-        ids = require_tokens(self.model.vocabulary, suffix, shown, key)
+        ids = require_tokens(self.model.vocabulary, suffix, labels, key)
+        if readout == "yesno":
+            found = single_tokens(self.model.vocabulary, suffix, (*labels, *_ALIASES))
+            # Both aliases or none: one alone would lean to its side.
+            ids = tuple(found.values()) if len(found) == len(labels) + len(_ALIASES) else ids
         read = Labels(len(tokens) - 1, ids)
         return Prompt(key, tuple(tokens), (read,), shared(prefix, tokens))
 
@@ -216,8 +253,13 @@ class _Wording:
         bos = self.model.vocabulary.bos
         return [bos] if bos is not None and self._template() is None else []
 
+    def _instructions(self, question: Question) -> str:
+        """vLLM shows what is not text as Python prints it."""
+        said = question.instructions
+        return self.text(str(said) if self.vllm and said is not None else said)
+
     def _block(self, question: Question, labels: tuple[str, ...], shift: int) -> str:
-        asked = self.text(question.instructions)
+        asked = self._instructions(question)
         lines = []
         if isinstance(question, Noul) and not self.vllm:
             lines.append(f"Is the following true? {asked}" if asked.strip() else "Is the following true?")
@@ -289,7 +331,7 @@ class _Wording:
         return checked
 
 
-_ALIASES = ("yes", "no", "Yes", "No")
+_ALIASES = ("Yes", "No")
 
 
 def chat_template(model: Model) -> ChatTemplate | None:

@@ -14,25 +14,29 @@ from typing import Any, cast
 from localdecide.core.errors import NotSupported
 from localdecide.core.model import ModelSpec
 from localdecide.families.base import Family
+from localdecide.families.plain import PROMPTS
 
 # Header of files from before decision types existed, and the family that they are.
 OLD_FILES = {("qwen35", "Bespoke-Nimble", "merged-current"): "nimble"}
 
 
-def family_for(spec: ModelSpec, metadata: Mapping[str, Any]) -> Family:
-    """The family's module. Raises NotSupported for a decision type this version does not know."""
-    return family_named(family_name(spec, metadata))
+def family_for(spec: ModelSpec, metadata: Mapping[str, Any], head: Mapping[str, Any] | None = None) -> Family:
+    """The family's module. head: keys of the head's file. Raises NotSupported for a decision type unknown here."""
+    return family_named(family_name(spec, metadata, head))
 
 
-def family_name(spec: ModelSpec, metadata: Mapping[str, Any]) -> str:
-    """FAMILY, else `<arch>.decision.type`, else an old file's name, else systemone where a Modelfile describes one.
+def family_name(spec: ModelSpec, metadata: Mapping[str, Any], head: Mapping[str, Any] | None = None) -> str:
+    """FAMILY, else the file's type, an old file's name, the head's family, else systemone where a Modelfile says more.
 
-    LABELS or ATTENTION without a PROMPT end there too, where they are refused and not ignored.
+    LABELS, ATTENTION or HEAD without a PROMPT end there too, where they are refused and not ignored. PROMPT may
+    also name a published version of the plain family's.
     """
     architecture = metadata.get("general.architecture")
     old = (architecture, metadata.get("general.basename"), metadata.get("general.finetune"))
     said = spec.family or metadata.get(f"{architecture}.decision.type") or OLD_FILES.get(old)  # type: ignore[arg-type]
-    described = spec.prompt or spec.labels or spec.attention == "bidirectional"
+    said = said or (head or {}).get("localdecide.head.family")
+    prompt = spec.prompt is not None and spec.prompt.strip() not in PROMPTS
+    described = prompt or spec.labels or spec.head or spec.attention == "bidirectional"
     return str(said or ("systemone" if described else "plain"))
 
 

@@ -15,6 +15,7 @@ from localdecide.families import head_file
 from localdecide.families.base import Model
 
 KINDS = ("choice", "noul", "score")
+SIZES = ("2", "3_5", "6_10", "11")
 
 
 def by_size(options: int) -> str:

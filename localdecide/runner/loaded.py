@@ -13,6 +13,7 @@ from localdecide.core.model import ModelSpec
 from localdecide.core.questions import Noul
 from localdecide.engine.base import Engine, Work, never, nothing
 from localdecide.families.base import Family, Model, check_options, reading
+from localdecide.families.fitting import check_model
 from localdecide.families.registry import family_for
 from localdecide.runner.open import open_engine
 from localdecide.runner.queue import Job
@@ -31,15 +32,17 @@ class LoadedModel:
     def __init__(self, spec: ModelSpec, options: Mapping[str, Any], progress: Callable[[float], None]) -> None:
         self._engine: Engine = open_engine(spec, options, progress)
         metadata = self._engine.metadata
-        self._family: Family = family_for(spec, metadata)
+        head = head_tensors(spec.head) if spec.head else {}
+        self._family: Family = family_for(spec, metadata, head.get(""))
         self._model = Model(
             spec=spec,
             vocabulary=self._engine.vocabulary,
             limits=self._engine.limits,
             metadata=metadata,
-            head=head_tensors(spec.head) if spec.head else {},
+            head=head,
             output_rows=output_rows(spec.path),
         )
+        check_model(self._family, self._model)
         self._warm()
 
     def _warm(self) -> None:

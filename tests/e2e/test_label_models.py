@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -106,6 +107,49 @@ def test_they_are_decision_models(home: Home, tmp_path: Path) -> None:
     for name in ("listed-openjev:latest", "listed-xor:latest"):
         assert name in names
         assert tags[name] == ["decision"]
+
+
+def test_a_modelfile_chooses_the_plain_familys_wording(home: Home, tmp_path: Path) -> None:
+    """PROMPT vllm/1 is another prompt with its own answers, and `show` names it."""
+    build("qwen3", tmp_path / "m.gguf", seed=5)
+    answers = []
+    for name, said in (("sglang", ""), ("vllm", "PROMPT vllm/1\n")):
+        (tmp_path / "Modelfile").write_text(
+            f"FROM ./m.gguf\nPARAMETER num_thread 1\nTEMPERATURE noul 8\n{said}", encoding="utf-8"
+        )
+        assert home.run("create", f"plain-{name}", "-f", str(tmp_path / "Modelfile")).returncode == 0
+        ran = home.run("run", f"plain-{name}", STATE, "--yes-no", "urgent: Needs an answer today", "--json")
+        assert ran.returncode == 0, ran.stderr
+        answers.append(json.loads(ran.stdout)["answers"]["urgent"]["noul"])
+        about = home.run("show", f"plain-{name}").stdout
+        assert f"{name}/1" in about
+
+    assert abs(answers[0] - answers[1]) > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("said", "named"),
+    [
+        ("FAMILY plain\nLABELS noul Yes No\n", "LABELS"),
+        ("FAMILY plain\nATTENTION bidirectional\n", "ATTENTION bidirectional"),
+        ("FAMILY plain\nHEAD ./head.gguf\n", "HEAD"),
+        ("FAMILY clm\nHEAD ./head.gguf\n", "HEAD"),
+        ("FAMILY openjev\nREADOUT noul yesno\n", "READOUT noul yesno"),
+        ("TEMPERATURE choice.huge 2\n", r"TEMPERATURE choice\.huge"),
+        ("LABELS noul Yes No\n", "PROMPT"),
+    ],
+)
+def test_an_instruction_without_a_meaning_is_refused(said: str, named: str, home: Home, tmp_path: Path) -> None:
+    """Run names the instruction; nothing is ignored in silence."""
+    build("qwen3", tmp_path / "m.gguf", seed=5)
+    head_file(tmp_path / "head.gguf", np.ones((255, 64), np.float32), family="d3")
+    (tmp_path / "Modelfile").write_text(f"FROM ./m.gguf\nPARAMETER num_thread 1\n{said}", encoding="utf-8")
+    assert home.run("create", "foreign", "-f", str(tmp_path / "Modelfile")).returncode == 0
+
+    ran = home.run("run", "foreign", STATE, *ARGUMENTS)
+
+    assert ran.returncode != 0
+    assert re.search(named, ran.stderr)
 
 
 def fetched(home: Home, path: str) -> Any:

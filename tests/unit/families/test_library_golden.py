@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from localdecide.core.plan import Limits
 from localdecide.core.questions import parse_questions
 from localdecide.engine.fake import FakeVocabulary
 from localdecide.families.base import Model
+from localdecide.families.fitting import check_model
 from localdecide.families.label_family import LabelFamily
 from localdecide.families.registry import family_named
 
@@ -38,9 +40,18 @@ def requests(folder: Any) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 def test_requests_can_be_asked(folder: Any) -> None:
-    """Every request parses, its expected answers are among its options, and a label family makes prompts of it."""
-    name = parse_modelfile((folder / "Modelfile").read_text(encoding="utf-8")).last("family")
+    """Every request parses, its expected answers are among its options, and a label family makes prompts of it.
+
+    Nothing that the Modelfile says is foreign to its family.
+    """
+    modelfile = parse_modelfile((folder / "Modelfile").read_text(encoding="utf-8"))
+    name = modelfile.last("family")
     assert name is not None
+    said = ModelSpec("m", "p", family=name, readouts=modelfile.readouts, temperatures=modelfile.temperatures)
+    said = replace(
+        said, attention=modelfile.last("attention"), prompt=modelfile.last("prompt"), labels=modelfile.labels
+    )
+    check_model(family_named(name), Model(said, Vocabulary(), Limits(1 << 16, 512)))
     family = getattr(family_named(name), "family", None)
     head = {"readout.weight": np.zeros((255, 8), np.float32)} if name == "d3" else {}
     model = Model(ModelSpec("m", "p"), Vocabulary(), Limits(1 << 16, 512), head=head)

@@ -232,3 +232,61 @@ def test_describe_says_where_each_choice_came_from() -> None:
 
     assert ("text", 4.0, "Modelfile") == tuple(said["choice"].values())
     assert ("pair", 1.0) == tuple(said["noul"].values())[:2]
+
+
+def test_a_modelfile_chooses_vllms_wording() -> None:
+    """PROMPT vllm/1: its prompts and its aliases of yes and no; a request for SGLang's still gets SGLang's."""
+    loaded = model(prompt="vllm/1")
+    plans = [plain.plan(each, loaded) for each in (decision({"a": 1}), decision({"a": 1}, prompt="sglang/1"))]
+    reads = [plan.prompts[1].reads[0] for plan in plans]
+
+    assert '{"a": 1}\n\nQuestion: Needs an answer today\nyes: now\n' in texts(plans[0], loaded)[1]
+    assert '{"a":1}\n\nIs the following true? Needs an answer today\nyes: now\n' in texts(plans[1], loaded)[1]
+    assert [4, 2] == [len(read.tokens) for read in reads if isinstance(read, Labels)]
+    said = plain.describe(loaded)
+    assert (said["prompt"][:6], said["readouts"]["noul"]["readout"]) == ("vllm/1", "yesno")
+    assert said["readouts"]["noul"]["source"] == "the default of vllm/1"
+
+
+def test_what_vllm_does_with_values_that_are_no_text() -> None:
+    """A state of null is JSON's null; instructions are as Python prints them."""
+    questions = {"q": {"type": "noul", "instructions": {"a": [True, "é"]}}}
+    loaded = model()
+    plan = plain.plan(decision(None, questions, prompt="vllm/1"), loaded)
+
+    assert user("null\n\nQuestion: {'a': [True, 'é']}\nAnswer with yes or no only.") == texts(plan, loaded)[0]
+
+
+def test_aliases_that_are_no_token_are_left_out() -> None:
+    """A vocabulary without one of Yes and No is read at yes and no alone."""
+    loaded = model(readouts={"noul": Readout("yesno")})
+    whole = loaded.vocabulary.tokenize
+
+    def tokenize(text: str) -> list[int]:
+        return [1, 2] if text.endswith("Yes") else whole(text)
+
+    loaded.vocabulary.tokenize = tokenize  # type: ignore[method-assign]
+    read = plain.plan(decision(questions={"q": QUESTIONS["urgent"]}), loaded).prompts[0].reads[0]
+
+    assert isinstance(read, Labels)
+    assert ["yes", "no"] == [loaded.vocabulary.piece(token) for token in read.tokens]
+
+
+def test_temperatures_by_number_of_options() -> None:
+    """TEMPERATURE choice.3_5 is for three to five options, TEMPERATURE choice for the others."""
+    loaded = model(temperatures={"choice": 2.0, "choice.3_5": 3.0})
+
+    assert [2.0, 3.0, 1.0] == [
+        plain.temperature_of(loaded, kind, "letters", count)
+        for kind, count in (("choice", 2), ("choice", 3), ("score", 3))
+    ]
+
+
+def test_describe_of_a_base_model() -> None:
+    """Without a chat template 26 options are the most, and `show` says that there is none."""
+    loaded = model()
+    bare = Model(loaded.spec, loaded.vocabulary, loaded.limits)
+    said = plain.describe(bare)
+
+    assert (26, "no chat template") == (said["limits"]["options"], said["prompt"][-16:])
+    assert {"choice", "noul", "score"} == set(said["temperatures"])

@@ -28,6 +28,8 @@ OLD = {"general.architecture": "qwen35", "general.basename": "Bespoke-Nimble", "
         ({"labels": {"noul": ("ja", "nein")}}, {}, "systemone"),
         ({"attention": "bidirectional"}, {}, "systemone"),
         ({"attention": "causal"}, {}, "plain"),
+        ({"prompt": " vllm/1\n"}, {}, "plain"),
+        ({"head": "head.gguf"}, {}, "systemone"),
         ({"prompt": "{{ state }}"}, {"general.architecture": "qwen35", "qwen35.decision.type": "kev"}, "kev"),
     ],
 )
@@ -56,3 +58,11 @@ def test_every_family_is_found_by_its_name() -> None:
         assert name == family.NAME
         assert isinstance(family.JOINT, bool)
         assert all(callable(getattr(family, part)) for part in ("plan", "read", "describe"))
+
+
+def test_a_head_names_its_family() -> None:
+    """HEAD without FAMILY: the family that the head's file names; FAMILY wins over it."""
+    keys = {"localdecide.head.family": "d3"}
+
+    assert family_for(ModelSpec("m", "p", head="h"), {}, keys).NAME == "d3"
+    assert family_for(ModelSpec("m", "p", head="h", family="systemone"), {}, keys).NAME == "systemone"
