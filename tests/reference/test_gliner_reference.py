@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gguf
 import numpy as np
 import pytest
 
@@ -10,45 +9,12 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 import head_models as hm  # noqa: E402
 import torch_heads  # noqa: E402
+from gliner_vocabulary import PIECES, SPECIALS, pieces, write_backbone  # noqa: E402
 
 from localdecide.core.errors import PromptTooLong  # noqa: E402
 
 pytestmark = pytest.mark.reference
 
-SPECIALS = [
-    "[PAD]",
-    "[CLS]",
-    "[SEP]",
-    "[UNK]",
-    "[MASK]",
-    "[SEP_STRUCT]",
-    "[SEP_TEXT]",
-    "[P]",
-    "[C]",
-    "[E]",
-    "[R]",
-    "[L]",
-]
-SPECIALS += ["[EXAMPLE]", "[OUTPUT]", "[DESCRIPTION]"]
-WORDS = [
-    "which",
-    "of",
-    "them",
-    "is",
-    "the",
-    "plan",
-    "paid",
-    "option",
-    "true",
-    "false",
-    "yes",
-    "mild",
-    "pro",
-    "how",
-    "bad",
-]
-# Every word is one piece with a space in front; everything else is spelled out in single letters.
-PIECES = [f"▁{word}" for word in WORDS] + ["▁"] + [chr(code) for code in range(33, 127)] + list("üßéÄ")
 CONFIG = {
     "vocab_size": len(SPECIALS) + len(PIECES), "hidden_size": 48, "num_hidden_layers": 3, "num_attention_heads": 4,
     "intermediate_size": 96, "relative_attention": True, "position_buckets": 16, "max_relative_positions": -1,
@@ -56,37 +22,6 @@ CONFIG = {
     "norm_rel_ebd": "layer_norm", "position_biased_input": False, "type_vocab_size": 0, "layer_norm_eps": 1e-7,
 }  # fmt: skip
 KEYS = {"family": "gliner-decide", "head_count": 4, "position_buckets": 16, "max_relative_positions": 64}
-
-
-def pieces(text):
-    """The vocabulary of this test, by hand: words with their space, or letters behind one."""
-    found = []
-    for word in text.split():
-        known = max((each for each in WORDS if word.startswith(each)), key=len, default="")
-        found += [f"▁{known}", *(c if c in PIECES else "[UNK]" for c in word[len(known) :])]
-    return found
-
-
-def write_backbone(path, embeddings):
-    writer = gguf.GGUFWriter(str(path), "deberta-v2")
-    writer.add_context_length(512)
-    writer.add_embedding_length(48)
-    writer.add_tokenizer_model("t5")
-    writer.add_token_list([*SPECIALS, *PIECES])
-    writer.add_token_scores([0.0] * len(SPECIALS) + [-1.0] * len(WORDS) + [-10.0] * (len(PIECES) - len(WORDS)))
-    writer.add_token_types([2 if text == "[UNK]" else 3 for text in SPECIALS] + [1] * len(PIECES))
-    writer.add_unk_token_id(3)
-    writer.add_eos_token_id(2)
-    writer.add_pad_token_id(0)
-    writer.add_add_space_prefix(True)
-    writer.add_remove_extra_whitespaces(True)
-    writer.add_add_eos_token(False)
-    writer.add_tensor("token_embd.weight", embeddings)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-    return path
 
 
 @pytest.fixture(scope="module")
