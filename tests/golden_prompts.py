@@ -26,6 +26,12 @@ from localdecide.families.label_prompts import LabelPrompts
 from localdecide.families.registry import family_named
 
 FAMILIES = ("openjev", "lev", "nimble", "pplx-decider", "d3", "tev1", "xor", "lfm2-d1", "systemone")
+# The plain family in each of its wordings, by what PROMPT says, and a base model without a chat template.
+PLAIN = {"plain": None, "plain-vllm": "vllm/1", "plain-base": None}
+CHAT = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
 FOLDER = Path(__file__).parent / "golden"
 PROMPT = (
     "{{ state if state is string else state | tojson }}\n---\n{{ instructions if instructions is string else "
@@ -57,6 +63,10 @@ def vocabulary_of(path: Path) -> Vocabulary:
 
 def model_of(family: str, vocabulary: Vocabulary) -> Model:
     """A loaded model of a family, without weights."""
+    if family in PLAIN:
+        chat = {} if family == "plain-base" else {"tokenizer.chat_template": CHAT}
+        spec = ModelSpec("m:latest", "m.gguf", family="plain", prompt=PLAIN[family])
+        return Model(spec, vocabulary, Limits(1 << 20, 512), chat)
     if family == "tev1":
         vocabulary = FakeVocabulary()
     spec = ModelSpec("m:latest", "m.gguf", family=family, prompt=PROMPT if family == "systemone" else None)
@@ -71,9 +81,13 @@ def records(family: str, vocabulary: Vocabulary) -> dict[str, Any]:
     for name in (*REQUESTS, *FORGED):
         asked = decision(name)
         try:
-            plan = family_named(family).plan(asked, model)
+            plan = family_named("plain" if family in PLAIN else family).plan(asked, model)
         except LocaldecideError as error:
             found[name] = {"refused": error.message}
+            continue
+        if family in PLAIN:
+            texts = ["".join(map(vocabulary.piece, prompt.tokens)) for prompt in plan.prompts]
+            found[name] = [_record(text, each) for text, each in zip(texts, plan.prompts, strict=True)]
             continue
         prompts = LabelPrompts(family_named(family).family, asked, model)
         texts = [
@@ -100,7 +114,7 @@ def _record(text: str, prompt: Any) -> dict[str, Any]:
 def main() -> None:
     vocabulary = vocabulary_of(smollm2_path())
     FOLDER.mkdir(exist_ok=True)
-    for family in FAMILIES:
+    for family in (*FAMILIES, *PLAIN):
         whole = json.dumps(records(family, vocabulary), ensure_ascii=False, indent=1)
         (FOLDER / f"{family}.json").write_text(whole + "\n", encoding="utf-8")
         sys.stdout.write(f"{family}\n")

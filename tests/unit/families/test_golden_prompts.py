@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from awkward import FORGED, decision
-from golden_prompts import FAMILIES, FOLDER, model_of, records, vocabulary_of
+from golden_prompts import FAMILIES, FOLDER, PLAIN, model_of, records, vocabulary_of
 
 from localdecide.core.plan import Vocabulary
 from localdecide.families.registry import family_named
@@ -18,7 +18,7 @@ def vocabulary(smollm2: Path) -> Vocabulary:
     return vocabulary_of(smollm2)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", [*FAMILIES, *PLAIN])
 def test_prompts_are_what_they_were(family: str, vocabulary: Vocabulary) -> None:
     """Text, token ids, the state's share and label ids of every prompt equal the golden file."""
     golden = json.loads((FOLDER / f"{family}.json").read_text(encoding="utf-8"))
