@@ -253,10 +253,11 @@ def test_kill_9_of_a_runner_during_twenty_requests(daemon: Daemon) -> None:
         replies = [request.result() for request in requests]
 
     assert {status for status, _ in replies} <= {200, 500}
-    assert 1 <= sum(status == 500 for status, _ in replies) <= 4
+    # At most those that the runner held; one that it had hardly received is asked again and gets an answer.
+    assert sum(status == 500 for status, _ in replies) <= 4
     assert all(["error"] == [*json.loads(body)] for status, body in replies if status == 500)
     assert daemon.answers() == before
-    assert daemon.process.poll() is None
+    assert (daemon.process.poll(), runner.is_running()) == (None, False)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX systems")
@@ -265,14 +266,14 @@ def test_a_full_queue_refuses_and_a_signal_drains(root: Path) -> None:
     daemon = start(root, max_queue="2", shutdown_grace="60s")
     assert daemon.decide()[0] == 200
     (runner,) = daemon.runners()
-    body = {"state": LONG, "questions": URGENT}
+    body = {"state": "", "questions": URGENT}
     with ThreadPoolExecutor(12) as pool:
-        sent = [pool.submit(daemon.ask, "POST", "/v1/systemone", body) for _ in range(8)]
+        sent = [pool.submit(daemon.ask, "POST", "/v1/systemone", {**body, "state": f"{n} {LONG}"}) for n in range(8)]
         refused = [reply for reply in (request.result() for request in sent) if reply[0] == 503]
         assert len(refused) >= 1
         assert all(int(headers["retry-after"]) >= 1 for _, _, headers in refused)
         assert all("LOCALDECIDE_MAX_QUEUE" in json.loads(reply)["error"] for _, reply, _ in refused)
-        running = pool.submit(daemon.ask, "POST", "/v1/systemone", {**body, "state": "other " * 300})
+        running = pool.submit(daemon.ask, "POST", "/v1/systemone", {**body, "state": "other " * 800})
         time.sleep(0.3)
         daemon.process.send_signal(signal.SIGTERM)
         time.sleep(0.1)

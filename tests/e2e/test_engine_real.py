@@ -87,6 +87,34 @@ def test_a_longer_state_resumes_from_a_shorter_one(spec: ModelSpec, model: Loade
     assert dict(result.readings) == ask(open_model(spec, cache_bytes=0), "tone", state=longer)
 
 
+def test_the_cuts_depend_on_the_request_alone(spec: ModelSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever came before, every decode call is one that a cold run makes, in the same order."""
+    calls: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
+    decode = Context.decode
+
+    def spy(self: Context, tokens: list[int], positions: list[int], *rest: Any) -> None:
+        calls.append((tuple(tokens), tuple(positions)))
+        decode(self, tokens, positions, *rest)
+
+    monkeypatch.setattr(Context, "decode", spy)
+
+    def called(model: LoadedModel, state: str) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+        calls.clear()
+        ask(model, "team", "urgent", state=state)
+        return calls.copy()
+
+    cold = called(open_model(spec, cache_bytes=0), STATE)
+    model = open_model(spec)
+    for before in ("x", STATE + "And one more thing.", STATE[:900]):
+        ask(model, "tone", state=before)
+    resumed, repeated = called(model, STATE), called(model, STATE)
+
+    assert 0 < len(repeated) < len(resumed) < len(cold)
+    for made in (resumed, repeated):
+        rest = iter(cold)
+        assert [call for call in made if call in rest] == made
+
+
 def test_exact_answers_do_not_depend_on_companions(model: LoadedModel) -> None:
     """Adding, removing and reordering questions changes no bit of an exact answer."""
     alone = {key: ask(model, key, exact=True)[key] for key in QUESTIONS}
