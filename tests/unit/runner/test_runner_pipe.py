@@ -17,6 +17,8 @@ from localdecide.runner.queue import Job, WorkQueue
 class Odd:
     """A model whose replies are given by the request itself."""
 
+    cache_bytes = 7
+
     def __init__(self, info: Any) -> None:
         self._info = info
 
@@ -61,7 +63,7 @@ def test_a_reply_that_is_no_json_is_an_error_and_the_worker_goes_on(monkeypatch:
 
     assert "ready" == ready["op"]
     assert [(0, "model_failed"), (1, "model_failed")] == [(said["id"], said["error"]["code"]) for said in (nan, odd)]
-    assert {"id": 2, "result": {"value": "ok"}} == fine
+    assert {"id": 2, "result": {"value": "ok"}, "cache_bytes": 7} == fine
 
 
 def test_a_description_that_is_no_json_fails_the_load(monkeypatch: pytest.MonkeyPatch) -> None:
