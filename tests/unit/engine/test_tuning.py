@@ -10,9 +10,9 @@ from localdecide.engine.tuning import Tuning, choose
 
 
 def chosen(
-    parameters: Mapping[str, Any] = {},  # noqa: B006 - never changed
+    parameters: Mapping[str, Any] = {},
     *,
-    environment: Mapping[str, str] = {},  # noqa: B006 - never changed
+    environment: Mapping[str, str] = {},
     trained: int = 32768,
     **kind: bool,
 ) -> Tuning:
