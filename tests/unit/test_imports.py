@@ -28,7 +28,6 @@ DOORS: dict[str, set[str]] = {
     "dialects": {"core", "service", "settings"},
     "server": {"core", "dialects", "service", "settings", "paths", "local", "store", "scheduler"},
     "cli": {"core", "settings", "paths", "server"},
-    "adapters": {"core", "service", "settings", "server", "local"},
 }
 
 

@@ -1,1 +1,0 @@
-"""Larger engines that run the same service."""
