@@ -253,16 +253,16 @@ def clone(source: Path, target: Path) -> bool:
 
 
 def resolve_file(path: Path) -> Path:
-    """The regular file that `path` leads to. Raises StoreFailed for a loop, a folder or nothing."""
+    """The regular file that `path` leads to. Raises InvalidRequest for a loop, a folder or nothing."""
     try:
         real = path.resolve(strict=True)
     except FileNotFoundError:
-        raise StoreFailed(f"no such file: {path}", {"path": str(path)}) from None
+        raise InvalidRequest(f"no such file: {path}", {"path": str(path)}) from None
     except (OSError, RuntimeError) as error:
         reason = "its links go round in a circle" if _is_loop(error) else str(error)
-        raise StoreFailed(f"cannot read {path}: {reason}", {"path": str(path)}) from None
+        raise InvalidRequest(f"cannot read {path}: {reason}", {"path": str(path)}) from None
     if not real.is_file():
-        raise StoreFailed(f"not a file: {path}", {"path": str(path)})
+        raise InvalidRequest(f"not a file: {path}", {"path": str(path)})
     return real
 
 

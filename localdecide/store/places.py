@@ -23,8 +23,8 @@ def package_file(source: str, install: str | None = None) -> Path:
     """The file of `package:NAME/path/in/it`, found without importing the package.
 
     install: the requirement to name when the package is missing (default: NAME itself).
-    Raises InvalidRequest for a malformed source; ModelNotFound, with what to type, for a missing package;
-    StoreFailed for a package that holds no such file.
+    Raises InvalidRequest for a malformed source or a file that the package does not hold; ModelNotFound,
+    with what to type, for a missing package.
     """
     package, _, inside = source.removeprefix(PACKAGE).partition("/")
     parts = Path(inside).parts
@@ -39,7 +39,7 @@ def package_file(source: str, install: str | None = None) -> Path:
     for folder in folders:
         if (file := folder.joinpath(*parts)).is_file():
             return resolve_file(file)
-    raise StoreFailed(f"the package {package} in {folders[0]} holds no file {inside}", {"package": package})
+    raise InvalidRequest(f"the package {package} in {folders[0]} holds no file {inside}", {"package": package})
 
 
 def package_folders(package: str) -> list[Path]:
@@ -55,7 +55,7 @@ def local_file(source: str, directory: Path | None) -> Path | None:
     """The file or folder that `source` names as a path; None if nothing lies there and it may be a model's name.
 
     A relative path starts at `directory`; without one it is not looked for.
-    Raises StoreFailed when `source` can only be a path and nothing lies there.
+    Raises InvalidRequest when `source` can only be a path and nothing lies there.
     """
     text = source.removeprefix("file://") if source.startswith("file://") else source
     path = Path(text).expanduser() if text.startswith("~") else Path(text)
@@ -98,7 +98,7 @@ def is_path(source: str) -> bool:
 def gguf_files(path: Path) -> list[Path]:
     """The GGUFs that a path means: the file, all pieces of the file it is one of, or what a folder holds, by name.
 
-    Raises StoreFailed if there is none.
+    Raises InvalidRequest if there is none.
     """
     if not path.is_dir():
         if match := SHARD.fullmatch(path.name):
@@ -109,5 +109,5 @@ def gguf_files(path: Path) -> list[Path]:
     found = sorted(path for path in folder.iterdir() if path.suffix.lower() == ".gguf" and path.is_file())
     if not found:
         hint = "; convert the checkpoint with gguf_convert" if any(folder.glob("*.safetensors")) else ""
-        raise StoreFailed(f"{folder} holds no GGUF file{hint}", {"path": str(folder)})
+        raise InvalidRequest(f"{folder} holds no GGUF file{hint}", {"path": str(folder)})
     return found

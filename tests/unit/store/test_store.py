@@ -341,20 +341,20 @@ def test_create_refuses(store: Store, tmp_path: Path) -> None:
     (tmp_path / "empty folder").mkdir()
     (tmp_path / "loop.gguf").symlink_to(tmp_path / "loop.gguf")
     for text, kind, message in (
-        ("FROM ./none.gguf", StoreFailed, "no such file: "),
+        ("FROM ./none.gguf", InvalidRequest, "no such file: "),
         ("FROM nobody", ModelNotFound, "model 'nobody' not found"),
         ("FROM ./cut.gguf", BadModelFile, "cut.gguf is cut off"),
         ("FROM ./vocab.gguf", BadModelFile, "vocab.gguf holds no weights"),
         ("FROM ./lora.gguf", BadModelFile, "lora.gguf is a LoRA adapter"),
         ("FROM ./m.gguf\nFROM ./m.gguf", BadModelFile, "m.gguf is a second model"),
-        ("FROM ./empty folder", StoreFailed, "holds no GGUF file"),
-        ("FROM ./loop.gguf", StoreFailed, "its links go round in a circle"),
+        ("FROM ./empty folder", InvalidRequest, "holds no GGUF file"),
+        ("FROM ./loop.gguf", InvalidRequest, "its links go round in a circle"),
         ("FROM package:../x", InvalidRequest, "is not package:NAME/path"),
         ("FROM package:json/../../x.gguf", InvalidRequest, "is not package:NAME/path"),
-        ("FROM package:json/none.gguf", StoreFailed, "holds no file none.gguf"),
+        ("FROM package:json/none.gguf", InvalidRequest, "holds no file none.gguf"),
         ("FROM package:no_such_pkg/x.gguf", ModelNotFound, "to get it: pip install 'no_such_pkg'"),
         ("SYSTEM x", InvalidModelfile, "no FROM line"),
-        ("FROM ./m.gguf\nHEAD ./none", StoreFailed, "no such file: "),
+        ("FROM ./m.gguf\nHEAD ./none", InvalidRequest, "no such file: "),
     ):
         with pytest.raises(kind) as caught:
             make(store, "toy", text, tmp_path)
