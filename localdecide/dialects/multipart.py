@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from email.message import Message
 
-from python_multipart.exceptions import MultipartParseError
+from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser
 
 from localdecide.core.errors import MalformedBody
@@ -51,21 +51,21 @@ def read_parts(body: bytes, content_type: str) -> dict[str, bytes]:
         header[0].clear()
         header[1].clear()
 
-    parser = MultipartParser(
-        boundary,
-        {
-            "on_part_begin": begin,
-            "on_part_data": lambda data, start, end: parts[-1].data.extend(data[start:end]),
-            "on_header_field": lambda data, start, end: header[0].extend(data[start:end]),
-            "on_header_value": lambda data, start, end: header[1].extend(data[start:end]),
-            "on_header_end": header_end,
-            "on_end": lambda: ended.append(True),
-        },
-    )
     try:
+        parser = MultipartParser(
+            boundary,
+            {
+                "on_part_begin": begin,
+                "on_part_data": lambda data, start, end: parts[-1].data.extend(data[start:end]),
+                "on_header_field": lambda data, start, end: header[0].extend(data[start:end]),
+                "on_header_value": lambda data, start, end: header[1].extend(data[start:end]),
+                "on_header_end": header_end,
+                "on_end": lambda: ended.append(True),
+            },
+        )
         parser.write(body)
         parser.finalize()
-    except MultipartParseError as error:
+    except FormParserError as error:  # also what a boundary over the parser's limit raises
         raise MalformedBody(f"the multipart body is damaged: {error}") from None
     if not ended:
         raise MalformedBody("the multipart body ends too early")

@@ -15,6 +15,7 @@ from localdecide.core.duration import parse_keep_alive
 from localdecide.core.errors import InvalidRequest
 from localdecide.core.questions import Noul, Question
 from localdecide.dialects import schemas
+from localdecide.dialects.assets import read_with_assets
 from localdecide.dialects.base import Asked, Body, Dialect, Fault, Incoming, Operation, ask
 from localdecide.dialects.fields import check_text, flag, model_name, refuse_unknown
 from localdecide.dialects.images import read_images
@@ -40,18 +41,20 @@ RULES = Rules()
 
 
 def parse(incoming: Incoming) -> Asked:
-    """The request of `/v1/systemone`."""
-    return parse_body(incoming.object(), incoming)
+    """The request of `/v1/systemone`: JSON, or the form in which TypeSafe's clients send images."""
+    body, assets = read_with_assets(incoming)
+    return parse_body(body, incoming, assets)
 
 
-def parse_body(body: Mapping[str, Any], incoming: Incoming) -> Asked:
-    """The same from the JSON object, which `/permute` and `/separate` carry inside their own."""
+def parse_body(body: Mapping[str, Any], incoming: Incoming, assets: tuple[bytes, ...] = ()) -> Asked:
+    """The same from the JSON object, which `/permute` carries inside its own. assets: images that come first."""
     model = model_name(body)
     keep_alive = parse_keep_alive(body.get("keep_alive"))
     state = parse_state(body, RULES)
     questions = parse_map(body.get("questions"), RULES)
     check_text(incoming, state, body.get("questions"))
-    decision = Decision(state, questions, read_images(body.get("images")), parse_options(body.get("options")))
+    images = assets + read_images(body.get("images"))
+    decision = Decision(state, questions, images, parse_options(body.get("options")))
     return Asked(model, decision, keep_alive, body)
 
 
@@ -116,8 +119,12 @@ def render(asked: Asked, result: Result) -> Body:
     }
 
 
-SYSTEMONE = Operation(DIALECT, ask(parse, render), "Typed questions about a state", schemas.SYSTEMONE)
+SYSTEMONE = Operation(DIALECT, ask(parse, render), "Typed questions about a state", schemas.ROOT, multipart=True)
 PERMUTE = Operation(DIALECT, permute(parse_body), "One choice under other orders of its options", schemas.PERMUTE)
 SEPARATE = Operation(
-    DIALECT, ask(parse, render, decide=decide_separately), "Every question in a pass of its own", schemas.SYSTEMONE
+    DIALECT,
+    ask(parse, render, decide=decide_separately),
+    "Every question in a pass of its own",
+    schemas.ROOT,
+    multipart=True,
 )

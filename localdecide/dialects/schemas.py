@@ -88,6 +88,7 @@ TYPESAFE: Schema = {
     "required": ["state", "questions"],
     "properties": {"model": {"type": "string"}, "state": TEXT, "questions": QUESTIONS, "assets": ASSETS},
 }
+ROOT: Schema = {**SYSTEMONE, "properties": {**SYSTEMONE["properties"], "assets": ASSETS}}
 SGLANG_SYSTEMONE: Schema = {
     "type": "object",
     "required": ["state", "questions"],

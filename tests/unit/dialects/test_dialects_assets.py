@@ -7,7 +7,12 @@ import json
 
 import pytest
 
-PATHS = ["/typesafe/v1/systemone", "/requesty/v1/systemone", "/api/v1/systemone"]
+PATHS = [
+    "/typesafe/v1/systemone",
+    "/requesty/v1/systemone",
+    "/api/v1/systemone",
+    "/v1/systemone",
+]
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256))
 JPEG = b"\xff\xd8\xff" + b"\r\n--B\r\n" + bytes(8)
 BASE64 = base64.b64encode(PNG).decode()
@@ -56,6 +61,14 @@ def test_multipart_assets(post, body, path):
     assert post.decision.images == (JPEG, PNG)
 
 
+def test_assets_beside_images(post, body):
+    """At the root both ways to send an image may be used at once; the numbered ones come first."""
+    request = {**with_assets(body, **{"<a>": INLINE}), "images": [base64.b64encode(JPEG).decode()]}
+    assert post("/v1/systemone", request).status == 200
+    assert post.decision.images == (PNG, JPEG)
+    assert post.decision.state == {"seen": "first [image 1] then <b>"}
+
+
 def test_multipart_without_assets(post, body):
     """A form with the request alone is a request."""
     assert post(PATHS[0], form(("request", json.dumps(body).encode())), content_type=FORM).status == 200
@@ -87,6 +100,7 @@ def test_bad_assets(post, body, assets):
     ("raw", "content_type", "text"),
     [
         (form(("request", b"{}")), "multipart/form-data", "boundary"),
+        (form(("request", b"{}")), f"multipart/form-data; boundary={'B' * 5000}", "length 5000"),
         (form(("other", b"{}")), FORM, "part named request"),
         (form(("request", b"{}"), ends=False), FORM, "too early"),
         (form(("request", b"{}"), ("request", b"{}")), FORM, "two parts"),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import zlib
+from types import SimpleNamespace
 
 import httpx
 import ollama
@@ -12,6 +14,7 @@ import pytest
 import zstandard
 
 from localdecide.core.errors import Busy, PromptTooLong, RunnerDied
+from localdecide.server import body
 
 FIXED = {"Which team?": (0.9, 0.1), "Needs a reply today.": (0.8, 0.2), "How angry?": (0.3, 0.7)}
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(8)
@@ -212,6 +215,26 @@ def test_compressed_bodies_that_are_refused(daemon, encoding, raw, status):
     reply = daemon.http.post("/v1/systemone", content=raw, headers={"content-encoding": encoding})
     assert reply.status_code == status
     assert "invalid JSON" not in reply.json()["error"]
+
+
+def test_thousands_of_gzip_streams_in_one_body(monkeypatch):
+    """zlib copies what follows a stream's end, so each of many tiny ones is given a few KiB, not all the rest."""
+    given = []
+
+    class Counting:
+        def __init__(self, wbits):
+            self.stream = zlib.decompressobj(wbits)
+
+        def decompress(self, data, most):
+            given.append(len(data))
+            return self.stream.decompress(data, most)
+
+        def __getattr__(self, name):
+            return getattr(self.stream, name)
+
+    monkeypatch.setattr(body, "zlib", SimpleNamespace(**{**vars(zlib), "decompressobj": Counting}))
+    assert body.unpack(gzip.compress(b"") * 5000 + gzip.compress(b"{}"), "gzip", 1000) == b"{}"
+    assert max(given) <= body.STEP
 
 
 @pytest.mark.parametrize(
