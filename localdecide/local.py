@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from localdecide.core import frames, names
 from localdecide.core.decision import Decision, Result
 from localdecide.core.duration import KeepAlive
-from localdecide.core.errors import InvalidName, ModelNotFound, RunnerDied
+from localdecide.core.errors import InvalidName, LocaldecideError, ModelFailed, ModelNotFound, RunnerDied
 from localdecide.core.model import ModelSpec
 from localdecide.scheduler import machine, memory
 from localdecide.scheduler.loop import Scheduler
@@ -56,6 +56,7 @@ class LocalService:
         self._known: dict[str, Wanted] = {}
         self._recent: dict[str, Wanted] = {}  # by the name that was asked for
         self._preparing: dict[str, asyncio.Task[Wanted]] = {}
+        self._descriptions: dict[tuple[str, str], dict[str, Any]] = {}
         self._jobs: set[asyncio.Task[Any]] = set()
 
     @functools.cached_property
@@ -152,13 +153,34 @@ class LocalService:
     async def models(self) -> list[ModelCard]:
         return [card(model) for model in await asyncio.to_thread(self.store.list)]
 
-    async def show(self, model: str | None, *, verbose: bool = False) -> dict[str, Any]:
-        """The store's body, and `loaded` with what the runner says of itself where there is one."""
-        name = (await self._prepare(model)).name
-        body = await asyncio.to_thread(self.store.show, name, verbose=verbose)
-        if (runner := self.scheduler.runners.get(name)) and runner.info:
+    async def show(self, model: str | None, *, verbose: bool = False, reading: bool = False) -> dict[str, Any]:
+        """The store's body, and `loaded` with what the runner says of itself where there is one.
+
+        reading: where there is none, `described` with the same, or with `error`, why it cannot be read.
+        """
+        known = await self._prepare(model)
+        body = await asyncio.to_thread(self.store.show, known.name, verbose=verbose)
+        if (runner := self.scheduler.runners.get(known.name)) and runner.info:
             body["loaded"] = dict(runner.info)
+        elif reading:
+            body["described"] = await self._described(known)
         return body
+
+    async def _described(self, known: Wanted) -> dict[str, Any]:
+        """What a runner without weights says of a model, asked once for each version of it."""
+        key = (known.name, known.version)
+        if key not in self._descriptions:
+            runner = self._make_runner(known.spec, {"describe": True}, load_timeout=self.settings.load_timeout.seconds)
+            try:
+                await runner.start()
+                self._descriptions[key] = {name: runner.info[name] for name in ("family", "joint", "reading")}
+            except ModelFailed as error:  # a dead child may have been killed for memory; another may live
+                return {"error": error.message}
+            except LocaldecideError as error:
+                self._descriptions[key] = {"error": error.message}
+            finally:
+                await runner.stop()
+        return self._descriptions[key]
 
     async def resolve(self, model: str | None) -> str:
         return (await self._prepare(model)).name

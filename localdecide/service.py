@@ -61,8 +61,8 @@ class DecisionService(Protocol):
 
     async def models(self) -> list[ModelCard]: ...
     async def loaded(self) -> list[LoadedModel]: ...
-    async def show(self, model: str | None, *, verbose: bool = False) -> dict[str, Any]:
-        """The body of `/api/show`."""
+    async def show(self, model: str | None, *, verbose: bool = False, reading: bool = False) -> dict[str, Any]:
+        """The body of `/api/show`. reading: also how it decides, which takes a moment where it is not loaded."""
         ...
 
     async def resolve(self, model: str | None) -> str:

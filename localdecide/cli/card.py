@@ -40,11 +40,12 @@ def _model(shown: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _decisions(shown: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """How the model decides: as its runner says where it is loaded, else as it is installed."""
+    """How the model decides: as its runner says, else as it is installed."""
     installed = shown.get("decision") or {}
-    reading = (shown.get("loaded") or {}).get("reading") or {}
-    family = (shown.get("loaded") or {}).get("family") or installed.get("family")
-    rows = [("family", family), ("prompt", reading.get("prompt") or installed.get("prompt"))]
+    said = shown.get("loaded") or shown.get("described") or {}
+    reading = said.get("reading") or {}
+    rows = [("family", said.get("family") or installed.get("family")), ("refused", said.get("error"))]
+    rows.append(("prompt", reading.get("prompt") or installed.get("prompt")))
     for kind, readout in (reading.get("readouts") or installed.get("readouts") or {}).items():
         rows.append((kind, _readout(readout)))
     rows += _named("labels", "labels of", reading.get("labels") or installed.get("labels"))
@@ -54,7 +55,7 @@ def _decisions(shown: Mapping[str, Any]) -> list[tuple[str, str]]:
     rows += _named("limits", "most", reading.get("limits"))
     rows += _named("head", "head's", reading.get("head"))
     rows.append(("input", ", ".join(reading.get("modalities") or ())))
-    if (shown.get("loaded") or {}).get("joint"):
+    if said.get("joint"):
         rows.append(("answers", "depend on all questions of a request"))
     return [(name, str(value)) for name, value in rows if value]
 

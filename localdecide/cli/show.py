@@ -33,7 +33,8 @@ def command(
     if len(wanted) > 1:
         raise UsageProblem(f"only one of --{' and --'.join(wanted)} can be shown at a time")
     output = Output.of(json)
-    shown = daemon.ensure(settings.load(), output).post("/api/show", {"model": model, "verbose": verbose}, timeout=60.0)
+    asked = {"model": model, "verbose": verbose, "reading": not wanted}
+    shown = daemon.ensure(settings.load(), output).post("/api/show", asked, timeout=60.0)
     if json:
         output.json({wanted[0]: shown.get(wanted[0], "")} if wanted else shown)
     elif wanted:

@@ -1,7 +1,6 @@
 """What a Modelfile says of a model must mean something to its family: nothing is ignored in silence.
 
-Families that are read at labels check LABELS and READOUT with every request (`LabelFamily`); the others
-say what they take in names of their module:
+Families that are read at labels say what they take as `LabelFamily` does; the others in names of their module:
 
     TAKES      those of PROMPT and HEAD that mean something to it
     READOUT    the name of its one readout
@@ -15,6 +14,7 @@ from localdecide.core.errors import NotSupported
 from localdecide.families import head_file
 from localdecide.families.base import Family, Model
 from localdecide.families.label_family import LabelFamily
+from localdecide.families.label_prompts import writer
 from localdecide.families.temperatures import KINDS, SIZES
 
 
@@ -22,7 +22,9 @@ def check_model(family: Family, model: Model) -> None:
     """Raises NotSupported naming the first instruction that has no place in the family."""
     _check_temperatures(family, model)
     _check_head(family, model)
-    if isinstance(getattr(family, "family", None), LabelFamily):
+    if isinstance(labels := getattr(family, "family", None), LabelFamily):
+        labels.refuse_foreign(model)
+        writer(labels, model)  # which needs a prompt that can be read
         return
     spec, name = model.spec, family.NAME
     takes: tuple[str, ...] = getattr(family, "TAKES", ())

@@ -101,13 +101,17 @@ class LabelFamily:
             raise UnsupportedInput.at(("instructions",), "this model's prompt has no place for a system message")
         if decision.state is None and not self.takes_null:
             raise InvalidRequest.at(("state",), "must not be null for this model")
+        self.refuse_foreign(model)
+        for key, question in decision.questions.items():
+            self.check(model, key, question)
+
+    def refuse_foreign(self, model: Model) -> None:
+        """Raises NotSupported for a READOUT or LABELS that have no place in this family."""
         for kind, readout in model.spec.readouts.items():
             if readout.name not in (None, self.readouts[kind]):
                 raise NotSupported(f"READOUT {kind} {readout.name}: the {self.name} family has one readout of its own")
         if model.spec.labels and not self.takes_labels:
             raise NotSupported(f"LABELS: the {self.name} family has labels of its own")
-        for key, question in decision.questions.items():
-            self.check(model, key, question)
 
     def _evidence(
         self, decision: Decision, model: Model, key: str, question: Question, parts: list[tuple[Prompt, Any]]

@@ -24,7 +24,7 @@ _PROBE = Decision("x", {"probe": Noul("Is it?")})
 
 
 class LoadedModel:
-    """spec: what to load. options: `cache_bytes`. progress: called with fractions of the load.
+    """spec: what to load. options: see `open_engine`. progress: called with fractions of the load.
 
     Raises BadModelFile and other ModelFailed.
     """
@@ -43,7 +43,8 @@ class LoadedModel:
             output_rows=output_rows(spec.path),
         )
         check_model(self._family, self._model)
-        self._warm()
+        if not options.get("describe"):
+            self._warm()
 
     def _warm(self) -> None:
         """Make the context, touch the weights, and meet a broken model now. A model that refuses the

@@ -13,8 +13,8 @@ from localdecide.engine.base import Engine
 def open_engine(spec: ModelSpec, options: Mapping[str, Any], progress: Callable[[float], None]) -> Engine:
     """The engine of a model. A path of `fake:` opens the deterministic fake (for contract tests).
 
-    options: `cache_bytes`; `derived`, a folder for faster copies of weights (none where it is absent);
-    `memory`, bytes that models may use.
+    options: `describe`, for a model without weights that can only be described; `cache_bytes`; `derived`, a
+    folder for faster copies of weights (none where it is absent); `memory`, bytes that models may use.
     """
     if spec.path.startswith("fake:"):
         from localdecide.engine.fake import FakeEngine
@@ -29,6 +29,10 @@ def open_engine(spec: ModelSpec, options: Mapping[str, Any], progress: Callable[
     check_file(Path(spec.path))
     if architecture(Path(spec.path)) in ARCHITECTURES:
         return WordEngine(spec.path, spec.parameters)
+    if options.get("describe"):
+        from localdecide.engine.peek import PeekEngine
+
+        return PeekEngine(spec.path, spec.parameters)
     folder = Path(options["derived"]) if options.get("derived") else None
     path, weights = choose_weights(spec.path, folder, int(options.get("memory", 0)), progress)
     cache = int(options.get("cache_bytes", 0))

@@ -107,7 +107,7 @@ class FakeService:
     async def loaded(self) -> list[LoadedModel]:
         return [LoadedModel(card(self.names[0]), 4321, 0, 4096, "2026-01-02T03:09:05Z")]
 
-    async def show(self, model: str | None, *, verbose: bool = False) -> dict[str, Any]:
+    async def show(self, model: str | None, *, verbose: bool = False, reading: bool = False) -> dict[str, Any]:
         found = card(await self.resolve(model))
         return {
             "modelfile": f"FROM {found.name}\n",

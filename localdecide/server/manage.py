@@ -76,7 +76,8 @@ class Management:
 
     async def show(self, request: Request) -> Response:
         body = await self.body(request)
-        return JsonResponse(await self.service.show(name_of(body), verbose=boolean(body, "verbose", False)))
+        verbose, reading = boolean(body, "verbose", False), boolean(body, "reading", False)
+        return JsonResponse(await self.service.show(name_of(body), verbose=verbose, reading=reading))
 
     async def create(self, request: Request) -> Response:
         body = await self.body(request)

@@ -48,6 +48,7 @@ def test_from_file_to_terminal(name: str, home: Home, tmp_path: Path) -> None:
     (tmp_path / "Modelfile").write_text(f"FROM {files.whole}\nPARAMETER num_thread 1\n", encoding="utf-8")
     created = home.run("create", f"{name}:tiny", "-f", str(tmp_path / "Modelfile"))
     assert created.returncode == 0, created.stderr
+    before = home.run("show", f"{name}:tiny").stdout.partition("  Decisions\n")[2].partition("\n\n")[0]
     shown = home.run("run", f"{name}:tiny", STATE, *ARGUMENTS, "--json")
     assert shown.returncode == 0, shown.stderr
     answers = json.loads(shown.stdout)["answers"]
@@ -60,6 +61,8 @@ def test_from_file_to_terminal(name: str, home: Home, tmp_path: Path) -> None:
         assert answers[key]["probabilities"] == pytest.approx(values, abs=1e-6)
     about = home.run("show", f"{name}:tiny").stdout
     assert files.family in about
+    assert before == about.partition("  Decisions\n")[2].partition("\n\n")[0]
+    assert {"family", "choice", "labels", "input"} <= {line.split()[0] for line in before.splitlines()}
     out = tmp_path / "back.gguf"
     exported = home.run("export", f"{name}:tiny", str(out))
     assert exported.returncode == 0, exported.stderr

@@ -77,6 +77,7 @@ def test_create_and_run(name: str, home: Home, tmp_path: Path) -> None:
     spec = files(name, tmp_path)
     created = home.run("create", f"{name}:tiny", "-f", str(tmp_path / "Modelfile"))
     assert created.returncode == 0, created.stderr
+    before = decisions(home.run("show", f"{name}:tiny").stdout)
     shown = home.run("run", f"{name}:tiny", STATE, *ARGUMENTS, "--json")
     assert shown.returncode == 0, shown.stderr
     answers = json.loads(shown.stdout)["answers"]
@@ -89,9 +90,15 @@ def test_create_and_run(name: str, home: Home, tmp_path: Path) -> None:
         assert list(answers[key]["probabilities"].values()) == pytest.approx(readings[key].probabilities, abs=1e-6)
     assert f"{name}:tiny" in home.run("list").stdout
     about = home.run("show", f"{name}:tiny").stdout
+    assert before == decisions(about), "a model that is not loaded says as much of itself"
     rows = {line.split("  ")[2].strip(): line for line in about.splitlines() if line.startswith("    ")}
     assert (spec.get("family") or name) in rows["family"]
     assert {"choice", "noul", "score", "prompt", "temperature of noul", "most options", "input"} <= set(rows)
+
+
+def decisions(shown: str) -> str:
+    """The section of `show` on how a model decides."""
+    return shown.partition("  Decisions\n")[2].partition("\n\n")[0]
 
 
 def test_they_are_decision_models(home: Home, tmp_path: Path) -> None:
@@ -150,6 +157,7 @@ def test_an_instruction_without_a_meaning_is_refused(said: str, named: str, home
 
     assert ran.returncode != 0
     assert re.search(named, ran.stderr)
+    assert re.search(f"refused .*{named}", home.run("show", "foreign").stdout)
 
 
 def fetched(home: Home, path: str) -> Any:

@@ -161,7 +161,7 @@ def test_show(cli: Cli, daemon: Any) -> None:
         "    Version 2.0",
         "    ...",
     ] == shown.out.rstrip("\n").splitlines()
-    assert {"model": "smollm2", "verbose": False} == daemon.bodies("POST /api/show")[0]
+    assert {"model": "smollm2", "verbose": False, "reading": True} == daemon.bodies("POST /api/show")[0]
 
 
 def test_show_loaded(cli: Cli, daemon: Any) -> None:
