@@ -36,7 +36,7 @@ def _tenths(events: Iterable[Mapping[str, Any]], output: Output) -> None:
                 output.talk(status)
             last = status
             continue
-        key = str(event.get("digest", status))
+        key = f"{status} {event.get('digest', '')}"  # `verify` reads a layer, and may then fetch it
         completed = event.get("completed", 0)
         tenth = 10 * completed // total
         if tenth > shown.get(key, -1):

@@ -37,7 +37,8 @@ def command(
         if "age" in line:
             done = f"{human.size(line['done'])} of {human.size(line['total'])}" if line["total"] else "some bytes"
             kept = ", kept" if line["kept"] and apply else ""
-            output.data(f"{line['status']}: {done}, untouched for {human.span(line['age'])}{kept}")
+            source = f" from {line['source']}" if line.get("source") else ""
+            output.data(f"{line['status']}{source}: {done}, untouched for {human.span(line['age'])}{kept}")
         else:
             output.data(f"{line['status']}: {human.size(line['size'])}")
     if apply:

@@ -44,4 +44,8 @@ def reference(text: str) -> str:
 
 def pull(client: Client, model: str, output: Output, more: Mapping[str, Any] | None = None) -> None:
     """Pulls with progress on stderr (on stdout as JSON lines with --json). Raises what the client raises."""
-    progress.follow(client.stream("POST", "/api/pull", {"model": model, **(more or {})}), output)
+    try:
+        progress.follow(client.stream("POST", "/api/pull", {"model": model, **(more or {})}), output)
+    except KeyboardInterrupt:
+        output.talk("stopped; what has arrived stays, and the same command goes on from there")
+        raise

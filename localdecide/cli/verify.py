@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterator
+from typing import Annotated, Any
 
 import typer
 
@@ -24,4 +25,13 @@ def command(
     output = Output.of(json, quiet)
     request = {"repair": repair, "insecure": insecure, **({"model": model} if model else {})}
     client = daemon.ensure(settings.load(), output)
-    progress.follow(client.stream("POST", "/api/verify", request), output)
+    last: dict[str, Any] = {}
+
+    def events() -> Iterator[dict[str, Any]]:
+        for event in client.stream("POST", "/api/verify", request):
+            last.update(event)
+            yield event
+
+    progress.follow(events(), output)
+    if not json:
+        output.talk(f"{last.get('checked', 0)} files are sound, {last.get('repaired', 0)} of them got anew")

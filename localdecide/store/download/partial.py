@@ -142,12 +142,15 @@ class Partial:
             path.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """No piece is written any more; what has arrived stays for the next try."""
+        """No piece is written any more; what has arrived stays for the next try, if anything has."""
         with self._lock:
+            was_open = self._data is not None
             for file in (self._data, self._log):
                 if file:
                     file.close()
             self._data = self._log = None
+        if was_open and self.identity is None:  # the source never said what the file is
+            self.discard()
 
     def _files(self) -> tuple[IO[bytes], IO[bytes]]:
         if self._data is None or self._log is None:

@@ -49,6 +49,16 @@ def test_lines_off_a_terminal() -> None:
     ] == said.getvalue().splitlines()
 
 
+def test_a_layer_that_is_read_and_then_fetched() -> None:
+    """Both are shown: a second status of the same layer starts again at its first tenth."""
+    said = io.StringIO()
+
+    progress.follow([LAYER | {"status": s, "completed": 2_000_000} for s in ("verifying a", "pulling a")],
+                    Output("human", io.StringIO(), said))  # fmt: skip
+
+    assert ["verifying a: 100% 2.0 MB/2.0 MB", "pulling a: 100% 2.0 MB/2.0 MB"] == said.getvalue().splitlines()
+
+
 def test_bars_on_a_terminal() -> None:
     """A bar a layer, its bytes, and every status once; nothing on stdout."""
     out, said = io.StringIO(), Terminal()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import Any
 import pytest
 
 from localdecide.cli.client import Client
+from localdecide.cli.output import Output
+from localdecide.cli.pull import pull
 
 Cli = Callable[..., Any]
 
@@ -34,6 +37,20 @@ def test_pull_options(cli: Cli, daemon: Any, tmp_path: Path, monkeypatch: pytest
         {"model": str(tmp_path / "m.gguf")},
         {"model": "kev"},
     ] == daemon.bodies("POST /api/pull")
+
+
+def test_an_interrupted_pull() -> None:
+    """Ctrl-C says that nothing is lost, and still ends the command as an interruption."""
+
+    class Interrupted(Client):
+        def stream(self, *_: Any, **__: Any) -> Any:
+            raise KeyboardInterrupt
+
+    said = io.StringIO()
+    with pytest.raises(KeyboardInterrupt):
+        pull(Interrupted.__new__(Interrupted), "kev", Output("human", io.StringIO(), said))
+
+    assert "stopped; what has arrived stays, and the same command goes on from there\n" == said.getvalue()
 
 
 def test_push(cli: Cli, daemon: Any) -> None:
@@ -64,11 +81,13 @@ def test_export_and_import(cli: Cli, daemon: Any, tmp_path: Path, monkeypatch: p
 
 def test_verify(cli: Cli, daemon: Any) -> None:
     """All models or one; what the daemon finds damaged ends the command with 1."""
-    daemon.replies["POST /api/verify"] = [DONE, (200, [{"status": "damaged"}, {"error": "still damaged: m"}])]
+    done = {"status": "success", "checked": 3, "repaired": 1}
+    daemon.replies["POST /api/verify"] = [(200, [done]), (200, [{"status": "damaged"}, {"error": "still damaged: m"}])]
 
     good, bad = cli("verify"), cli("verify", "m", "--no-repair")
 
     assert (0, 1) == (good.code, bad.code)
+    assert "success\n3 files are sound, 1 of them got anew\n" == good.err
     assert "error: still damaged: m" in bad.err
     assert [{"repair": True, "insecure": False}, {"repair": False, "insecure": False, "model": "m"}] == daemon.bodies(
         "POST /api/verify"
@@ -77,7 +96,8 @@ def test_verify(cli: Cli, daemon: Any) -> None:
 
 FOUND = [
     {"status": "unused sha256:0", "digest": "sha256:0", "size": 5_000_000},
-    {"status": "unfinished sha256-1", "done": 10, "total": 20_000, "size": 10, "age": 7200.0, "kept": True},
+    {"status": "unfinished sha256-1", "done": 10, "total": 20_000, "size": 10, "age": 7200.0, "kept": True}
+    | {"source": "example.com"},
 ]
 
 
@@ -92,7 +112,7 @@ def test_prune(cli: Cli, daemon: Any) -> None:
 
     assert [
         "unused sha256:0: 5.0 MB",
-        "unfinished sha256-1: 10 B of 20 KB, untouched for 2 hours",
+        "unfinished sha256-1 from example.com: 10 B of 20 KB, untouched for 2 hours",
     ] == dry.out.splitlines()
     assert "5.0 MB could be freed; `localdecide prune --apply` does it\n" == dry.err
     assert {"found": FOUND, "freed": 5_000_000, "applied": True} == json.loads(wet.out)

@@ -305,12 +305,13 @@ def test_a_retry_after_that_is_too_long(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("status", "message"), [(404, "not found"), (403, "access denied"), (400, "answered 400")])
 def test_refusals_are_not_tried_again(tmp_path: Path, status: int, message: str) -> None:
-    """What will not change is asked once."""
+    """What will not change is asked once, and leaves nothing unfinished behind."""
     with serving(FILES, lambda asked, number: Answer(status, {}, b"no")) as server:
         with pytest.raises(SourceFailed, match=message):
             fetch(server, tmp_path)
 
     assert len(server.asked) == 1
+    assert not list(leftovers(tmp_path))
 
 
 def test_server_errors_are_tried_again_and_bounded(tmp_path: Path) -> None:
