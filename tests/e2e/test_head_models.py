@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from test_terminal import Home, home_in
@@ -14,10 +15,16 @@ from test_terminal import Home, home_in
 pytest.importorskip("torch")
 sys.path.insert(0, str(Path(__file__).parents[1] / "reference"))
 import head_models as hm
+import test_gliner_reference as gliner
+import torch
+import torch_heads
+import transformers
+from gliner_vocabulary import write_backbone
 from head_files import BUILDERS
 
 from localdecide.core.decision import Decision
 from localdecide.core.questions import parse_questions
+from tests.tiny import build
 
 pytestmark = [pytest.mark.slow, pytest.mark.reference]
 
@@ -67,6 +74,49 @@ def test_from_file_to_terminal(name: str, home: Home, tmp_path: Path) -> None:
     exported = home.run("export", f"{name}:tiny", str(out))
     assert exported.returncode == 0, exported.stderr
     assert hashlib.sha256(out.read_bytes()).digest() == hashlib.sha256(files.whole.read_bytes()).digest()
+
+
+def clm_files(folder: Path) -> tuple[Path, Path]:
+    backbone = build("qwen3", folder / "m.gguf", seed=8)
+    head = torch_heads.scramble(torch_heads.BiEncoder(64, 48, 3, 24, True, False), 21, 2.0)
+    keys = {"localdecide.head.family": "clm", "localdecide.head.temperature": 2.0}
+    return backbone.path, hm.write_head(folder / "head.gguf", torch_heads.arrays(head), keys)
+
+
+def gliner_files(folder: Path) -> tuple[Path, Path]:
+    encoder = torch_heads.scramble(transformers.DebertaV2Model(transformers.DebertaV2Config(**gliner.CONFIG)), 31, 1.5)
+    classifier = torch.nn.Sequential(torch.nn.Linear(48, 96), torch.nn.ReLU(), torch.nn.Linear(96, 1))
+    tensors = torch_heads.arrays(encoder)
+    words = tensors.pop("embeddings.word_embeddings.weight")
+    scrambled = torch_heads.arrays(torch_heads.scramble(classifier, 32, 3.0))
+    tensors |= {f"classifier.{name}": array for name, array in scrambled.items()}
+    keys = {f"localdecide.head.{key}": value for key, value in gliner.KEYS.items()}
+    return write_backbone(folder / "m.gguf", words), hm.write_head(folder / "head.gguf", tensors, keys)
+
+
+@pytest.mark.parametrize(("family", "files"), [("clm", clm_files), ("gliner-decide", gliner_files)])
+@pytest.mark.parametrize("named", [True, False], ids=["FAMILY", "by its head"])
+def test_a_head_of_our_own_layout(family: str, files: Any, named: bool, home: Home, tmp_path: Path) -> None:
+    """HEAD with or without FAMILY, from create to the terminal: the answers of the parts joined by hand."""
+    model, head = files(tmp_path)
+    said = f"FAMILY {family}\n" if named else ""
+    text = f"FROM {model}\nHEAD {head}\nPARAMETER num_thread 1\n{said}"
+    (tmp_path / "Modelfile").write_text(text, encoding="utf-8")
+    created = home.run("create", f"{family}:tiny", "-f", str(tmp_path / "Modelfile"))
+    assert created.returncode == 0, created.stderr
+    shown = home.run("run", f"{family}:tiny", STATE, *ARGUMENTS, "--json")
+    assert shown.returncode == 0, shown.stderr
+    answers = json.loads(shown.stdout)["answers"]
+    direct = hm.load(model, head, family=family, kv_cache_type="f16", flash_attention="auto", num_thread=1)
+    readings = direct.decide(Decision(STATE, parse_questions(RAW)), lambda: False).readings
+
+    assert answers["urgent"]["noul"] == pytest.approx(readings["urgent"].probabilities[0], abs=1e-6)
+    for key in ("team", "tone"):
+        values = dict(zip(parse_questions(RAW)[key].keys, readings[key].probabilities, strict=True))
+        assert answers[key]["probabilities"] == pytest.approx(values, abs=1e-6)
+    about = home.run("show", f"{family}:tiny").stdout
+    assert family in about.partition("  Decisions\n")[2].splitlines()[0]
+    assert f"{family}:tiny" in home.run("list").stdout
 
 
 def test_joint_answers_say_so(home: Home, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -158,6 +159,29 @@ def test_an_instruction_without_a_meaning_is_refused(said: str, named: str, home
     assert ran.returncode != 0
     assert re.search(named, ran.stderr)
     assert re.search(f"refused .*{named}", home.run("show", "foreign").stdout)
+
+
+@pytest.mark.parametrize("wrong", ["width", "not a number", "zero rows"])
+def test_a_head_that_meets_nonsense_gives_no_probabilities(wrong: str, home: Home, tmp_path: Path) -> None:
+    """Another base model's width, NaN and rows of zeros: HTTP 500 with the words "numerical error"."""
+    zeros = {"output_norm.weight": np.zeros(64, np.float32)} if wrong == "zero rows" else {}
+    build("qwen3", tmp_path / "m.gguf", seed=5, tensors=zeros)
+    rows = np.ones((255, 32 if wrong == "width" else 64), np.float32)
+    rows[3, 3] = np.nan if wrong == "not a number" else 1.0
+    head_file(tmp_path / "head.gguf", rows, family="pplx-decider")
+    said = "FROM ./m.gguf\nHEAD ./head.gguf\nPARAMETER num_thread 1\n"
+    (tmp_path / "Modelfile").write_text(said, encoding="utf-8")
+    assert home.run("create", "nonsense", "-f", str(tmp_path / "Modelfile")).returncode == 0
+    body = json.dumps({"model": "nonsense", "state": STATE, "questions": RAW}).encode()
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{home.port}/v1/systemone", body, {"Content-Type": "application/json"}
+    )
+
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        urllib.request.urlopen(request, timeout=60)
+
+    with caught.value as reply:
+        assert (500, True) == (reply.code, "numerical error" in reply.read().decode())
 
 
 def fetched(home: Home, path: str) -> Any:
