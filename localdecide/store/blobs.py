@@ -73,7 +73,7 @@ class Blobs:
         if target.is_file():
             return
         with disk_errors(self.folder):
-            self.folder.mkdir(parents=True, exist_ok=True)
+            make_folder(self.folder)
             temporary = self.folder / f".link-{os.getpid()}-{os.urandom(4).hex()}"
             try:
                 share(source, temporary)
@@ -96,7 +96,7 @@ class Blobs:
     def writing(self) -> Iterator[tuple[IO[bytes], Placer]]:
         """A temporary file and the function that turns it into a blob; gone again if that is not called."""
         with disk_errors(self.folder):
-            self.folder.mkdir(parents=True, exist_ok=True)
+            make_folder(self.folder)
             handle, name = tempfile.mkstemp(prefix=".write-", dir=self.folder)
             with os.fdopen(handle, "wb") as file:
                 placer = Placer(self, file, Path(name))
@@ -197,7 +197,7 @@ def hex_of(digest: str) -> str:
 def write_atomically(path: Path, data: bytes) -> None:
     """Write a small file so that a reader sees the old one or the new one, whole, even after a crash."""
     with disk_errors(path.parent):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         handle, name = tempfile.mkstemp(prefix=".write-", dir=path.parent)
         try:
             with os.fdopen(handle, "wb") as file:
@@ -209,6 +209,16 @@ def write_atomically(path: Path, data: bytes) -> None:
         finally:
             Path(name).unlink(missing_ok=True)
         sync_folder(path.parent)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it; each new name is flushed, for a file is only as safe as the way to it."""
+    if folder.is_dir():
+        return
+    if folder.parent != folder:
+        make_folder(folder.parent)
+    folder.mkdir(exist_ok=True)
+    sync_folder(folder.parent)
 
 
 def sync_folder(folder: Path) -> None:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from localdecide.core.errors import Cancelled
-from localdecide.store.blobs import disk_errors, sync_folder
+from localdecide.store.blobs import disk_errors, make_folder, sync_folder
 
 PIECE = 1 << 20
 """Bytes of a piece; the last one of a file may be shorter."""
@@ -60,7 +60,7 @@ class Partial:
     def open(self) -> None:
         """Read what an earlier try left. Raises StoreNotWritable, DiskFull."""
         with disk_errors(self.folder):
-            self.folder.mkdir(parents=True, exist_ok=True)
+            make_folder(self.folder)
             self.identity, self.pieces = read_journal(self.journal)
             if not self.path.exists():
                 self.identity, self.pieces = None, {}
@@ -131,7 +131,7 @@ class Partial:
                 data.truncate(size)
                 os.fsync(data.fileno())
             self.close()
-            target.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(target.parent)
             os.replace(self.path, target)
             sync_folder(target.parent)
             self.journal.unlink(missing_ok=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from localdecide.core.errors import StoreFailed
 from localdecide.core.names import ModelName
+from localdecide.store.blobs import Blobs
 from localdecide.store.catalog import Catalog, StoredModel
 from localdecide.store.manifests import Manifest
 from localdecide.store.sources.base import Offer, Part
@@ -23,9 +24,11 @@ def roots() -> tuple[Path, ...]:
 
 
 def models(stores: tuple[Path, ...]) -> Iterator[StoredModel]:
-    """Every model that could be adopted, newest first in each store."""
+    """Every model that could be adopted, all of its files present, newest first in each store."""
     for root in stores:
-        yield from Catalog(root).list()
+        for model in Catalog(root).list():
+            if _whole(model.blobs, model.manifest):
+                yield model
 
 
 def offer(name: ModelName, stores: tuple[Path, ...]) -> Offer | None:
@@ -40,7 +43,7 @@ def offer(name: ModelName, stores: tuple[Path, ...]) -> Offer | None:
         if model is None or written is None:
             continue
         manifest = Manifest.from_bytes(written.data)
-        if not all(catalog.blobs.has(digest) for digest in manifest.digests):
+        if not _whole(catalog.blobs, manifest):
             continue
         check(name, manifest)
         layers = {layer.digest: layer for layer in (manifest.config, *manifest.layers)}
@@ -59,6 +62,10 @@ def blob(digest: str, stores: tuple[Path, ...]) -> Path | None:
         if path.is_file():
             return path
     return None
+
+
+def _whole(blobs: Blobs, manifest: Manifest) -> bool:
+    return all(blobs.has(digest) for digest in manifest.digests)
 
 
 def _readable(place: Path) -> bool:

@@ -13,6 +13,7 @@ import tiny_gguf
 from crooked_server import Answer, Asked, serving
 from fake_registry import FakeRegistry, digest_of, registry
 
+from localdecide.core import names
 from localdecide.core.errors import (
     BadModelFile,
     Cancelled,
@@ -241,7 +242,7 @@ def test_from_the_library(depot: Depot, tmp_path: Path) -> None:
 
 
 def test_adopting_from_ollama(depot: Depot, tmp_path: Path) -> None:
-    """A model that Ollama has is linked, not fetched, and keeps its digest."""
+    """A model that Ollama has is linked, not fetched, and keeps its digest; one that lacks a file is not offered."""
     other = Depot(Store(tmp_path / "ollama", tmp_path / "library"), patience=PATIENCE, ollama=())
     gguf = tiny_gguf.build()
     with registry() as reg:
@@ -249,6 +250,9 @@ def test_adopting_from_ollama(depot: Depot, tmp_path: Path) -> None:
         pull(other, f"http://{reg.host}/library/nimble:9b", insecure=True)
     other.store.copy(f"{reg.host}/library/nimble:9b", "nimble:9b")
     other.store.delete(f"{reg.host}/library/nimble:9b")
+    other.store.copy("nimble:9b", "half:1b")
+    half = other.store.catalog.manifests.path(names.parse("half:1b"))
+    half.write_bytes(half.read_bytes().replace(digest_of(gguf).encode(), f"sha256:{'1' * 64}".encode()))
     depot.ollama, depot.offline = (tmp_path / "ollama",), True
 
     listed = [str(model.name) for model in depot.ollama_models()]

@@ -520,6 +520,8 @@ def test_what_is_written_survives_a_power_cut(store: Store, tmp_path: Path, monk
     assert events[-1][0] == "flush"
     if sys.platform == "linux":
         assert events[-1] == ("flush", str(Path(manifest).parent))
+        for folder in list(Path(manifest).parents)[1:5]:  # each new folder's name, too, down to the manifest
+            assert ("flush", str(folder)) in events[: renames[-1]]
         for index in renames[1:]:  # the first one is the weights, whose bytes are the original's own
             assert events[index - 1][0] == "flush"
             assert events[index - 1][1].startswith(str(Path(events[index][1]).parent))
