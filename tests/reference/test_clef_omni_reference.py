@@ -97,6 +97,27 @@ def test_all_types_together(tiny):
         assert hm.gap(result.readings[key], in_answer_order(question, row)) < 1e-4
 
 
+@pytest.mark.parametrize("count", [1, 2, 26, 27, 255])
+def test_choice(tiny, count):
+    """Choices of every size agree to 1e-4, token counts exactly."""
+    question = hm.choice(count)
+    logits, tokens = tiny[0].logits(hm.STATE, {"c": question})
+    wide = hm.load(*sorted_files(tiny[2] / "out"), num_ctx=16384) if count == 255 else tiny[1]
+    result = hm.decide(wide, hm.STATE, {"c": question})
+    assert result.input_tokens == tokens
+    assert hm.gap(result.readings["c"], in_answer_order(question, logits[0])) < 1e-4
+
+
+def test_what_is_wrong_shows(tiny):
+    """Spans one token off, and options in the request's order, move an answer far beyond the tolerance."""
+    readings = hm.decide(tiny[1], hm.STATE, ALL).readings
+    moved, _ = tiny[0].logits(hm.STATE, ALL, shift=1)
+    right, _ = tiny[0].logits(hm.STATE, ALL)
+    gaps = [hm.gap(readings[key], in_answer_order(ALL[key], row)) for key, row in zip(ALL, moved, strict=True)]
+    assert max(gaps) > 1e-2
+    assert hm.gap(readings["c"], right[1]) > 1e-2
+
+
 def test_it_is_read_as_clef_with_its_own_length(tiny):
     """The converted file says what it is, and how long its prompts were in training."""
     described = tiny[1].describe()

@@ -82,3 +82,14 @@ def test_long_texts_are_cut(tiny):
     reading = hm.decide(short, hm.STATE, {"q": question}).readings["q"]
     assert hm.gap(reading, reference_.logits(asked, candidates, 12), 2.0, false_first=True) < 1e-4
     assert reading.truncated > 30
+
+
+def test_defaults_are_close(tiny):
+    """With half-precision keys and values and flash attention, answers move by less than 1e-2."""
+    reference_, _, folder = tiny
+    options = {"kv_cache_type": "f16", "flash_attention": "auto"}
+    usual = hm.load(reference_.tiny.path, folder / "head.gguf", family="clm", **options)
+    for question, asked, candidates in CASES.values():
+        reading = hm.decide(usual, hm.STATE, {"q": question}).readings["q"]
+        logits = reference_.logits(asked, candidates)
+        assert hm.gap(reading, logits, 2.0, false_first=question["type"] == "noul") < 1e-2

@@ -226,6 +226,31 @@ def test_deberta_encoder(tokens):
         assert np.max(np.abs(expected - shifted(ids[0].tolist()))) > 100 * TOLERANCE
 
 
+def test_deberta_that_is_broken_is_far_off():
+    """Another head count, eps or bucket count, lost biases, norms or distances, or words in another order move rows."""
+    transformers = pytest.importorskip("transformers")
+    config = transformers.DebertaV2Config(
+        vocab_size=120, hidden_size=48, num_hidden_layers=2, num_attention_heads=4, intermediate_size=96,
+        relative_attention=True, position_buckets=16, max_relative_positions=-1, max_position_embeddings=64,
+        pos_att_type=["p2c", "c2p"], share_att_key=True, norm_rel_ebd="layer_norm", position_biased_input=False,
+        type_vocab_size=0, layer_norm_eps=1e-7, pad_token_id=0,
+    )  # fmt: skip
+    arrays = torch_heads.arrays(torch_heads.scramble(transformers.DebertaV2Model(config), 13, 1.5))
+    words = arrays["embeddings.word_embeddings.weight"].__getitem__
+    right = {"heads": 4, "buckets": 16, "reach": 64, "eps": 1e-7}
+    tokens = list(range(1, 60))
+    expected = Deberta.load(arrays, words, **right)(tokens)
+
+    def moved(tokens=tokens, without="", **other):
+        kept = {name: 0 * array if without and name.endswith(without) else array for name, array in arrays.items()}
+        return float(np.max(np.abs(expected - Deberta.load(kept, words, **right | other)(tokens))))
+
+    shifts = [moved(heads=2), moved(eps=1.0), moved(buckets=8), moved(without="query_proj.bias")]
+    shifts += [moved(without="rel_embeddings.weight"), moved(without="output.LayerNorm.bias"), moved(tokens[::-1])]
+    assert moved() == 0.0
+    assert min(shifts) > 100 * TOLERANCE
+
+
 def test_deberta_distances():
     """Log-spaced buckets are transformers' for every pair within twice the reach."""
     modeling = pytest.importorskip("transformers.models.deberta_v2.modeling_deberta_v2")

@@ -249,6 +249,21 @@ def test_readout_heads_are_pytorchs(family: str, attention: str, tmp_path: Path)
     assert other > 100 * TOLERANCE, "the other kind of attention must give other answers"
 
 
+@pytest.mark.parametrize("attention", ["causal", "bidirectional"])
+@pytest.mark.parametrize("family", HEADS)
+def test_readout_heads_stay_near_at_the_defaults(family: str, attention: str, tmp_path: Path) -> None:
+    """With the half-precision cache and flash attention of the defaults: within 1e-2."""
+    tiny = build("qwen35", tmp_path / "m.gguf", seed=2, layer_types=PRUNED, max_position_embeddings=CONTEXT)
+    rows = np.random.default_rng(3).normal(size=READOUT).astype(np.float32) * 0.5
+    head = head_file(tmp_path / "head.gguf", rows, **HEADS[family] | {"codes": codes(255), "attention": attention})
+    exact, usual = (loaded(tiny.path, exact=exact, head=str(head), family=family) for exact in (True, False))
+    for name in ("plain", "two options", "27 options"):
+        asked = awkward.decision(name)
+        results = [each.decide(asked, lambda: False).readings for each in (exact, usual)]
+        for key in asked.questions:
+            assert pytest.approx(results[0][key].probabilities, abs=1e-2) == results[1][key].probabilities
+
+
 def wrong_position(plan: Plan) -> Plan:
     """Every read one token too early."""
     prompts = []

@@ -167,6 +167,18 @@ def test_omni(omni, question):
     assert (reading.prompt_tokens, reading.truncated) == (len(tokens), cut)
 
 
+def test_omni_with_the_most_options(omni):
+    """255 options, each cut to its share of the budget, agree as well."""
+    question = QUESTIONS[5]
+    tokens, masks, cut = omni_prompt(omni, question)
+    head = omni.backbone.path.parent / "head.gguf"
+    wide = Tiny(omni.backbone, omni.head, hm.load(omni.backbone.path, head, num_ctx=16384))
+    gap, reading = wide.gap(question, wide.logits(tokens, "choice", masks))
+    assert len(masks) == 255
+    assert gap < OMNI
+    assert (reading.prompt_tokens, reading.truncated) == (len(tokens), cut)
+
+
 def test_omni_is_bidirectional_and_wrong_ones_show(omni):
     """A moved mask, another type or a causal backbone moves the answer far beyond the tolerance."""
     question = hm.choice(5)
