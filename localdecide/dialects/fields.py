@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from localdecide.core.errors import InputTooLarge, InvalidName, InvalidRequest, ModelNotFound
+from localdecide.core.errors import InputTooLarge, InvalidName, InvalidRequest, ModelNotFound, UnsupportedInput
 from localdecide.dialects.base import Incoming
 from localdecide.service import DecisionService
 
@@ -19,7 +19,7 @@ def model_name(body: Mapping[str, Any], *, required: bool = False) -> str | None
     name = body.get("model")
     if name is None or name == "":
         if required:
-            raise InvalidRequest.at(("model",), "model is required")
+            raise InvalidRequest.at(("model",), "is required")
         return None
     if not isinstance(name, str):
         raise InvalidRequest.at(("model",), "must be a string")
@@ -127,5 +127,5 @@ def template_arguments(body: Mapping[str, Any], refusal: str) -> dict[str, Any]:
     loc = ("chat_template_kwargs",)
     for switch in THINKING:
         if members(raw, loc).get(switch, False) is not False:
-            raise InvalidRequest.at((*loc, switch), refusal)
+            raise UnsupportedInput.at((*loc, switch), refusal)
     return members(raw, loc)

@@ -65,7 +65,7 @@ def parse(incoming: Incoming) -> Asked:
     images = read_images(body.get("images"))
     version = body.get("prompt_format_version")
     if version is not None and (version != FORMAT_VERSION or isinstance(version, bool | float)):
-        raise InvalidRequest(
+        raise UnsupportedInput(
             f"prompt_format_version {version} is not served, this server uses version {FORMAT_VERSION}",
             {"loc": ["prompt_format_version"]},
         )

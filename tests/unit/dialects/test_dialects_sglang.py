@@ -99,6 +99,27 @@ def test_refusals_of_decisions(post, change, text):
     assert post.service.calls == []
 
 
+@pytest.mark.parametrize(
+    ("change", "kind"),
+    [
+        ({"extra": 1}, "Bad Request"),
+        ({"input": " "}, "Bad Request"),
+        ({"prompt_format_version": 2}, "BadRequestError"),
+        ({"chat_template_kwargs": {"enable_thinking": True}}, "BadRequestError"),
+        ({"return_prompt_token_ids": True, "images": ["iVBORw0KGgo="]}, "BadRequestError"),
+    ],
+)
+def test_schema_faults_and_refusals_have_types_of_their_own(post, change, kind):
+    """A body of the wrong form is a Bad Request; what a right form asks for in vain is a BadRequestError."""
+    assert post(DECISIONS, ask(**change)).body["type"] == kind
+
+
+def test_systemone_refuses_thinking_as_it_refuses_anything_but_a_fault_of_form(post, body):
+    """The flat 400, not the 422 of a schema fault."""
+    reply = post("/sglang/v1/systemone", {**body, "chat_template_kwargs": {"enable_thinking": True}})
+    assert (reply.status, reply.body["object"], reply.body["type"]) == (400, "error", "BadRequestError")
+
+
 def test_only_json_is_read(post):
     """A body that is not announced as JSON is refused, as a form post from a web page would be."""
     reply = post(DECISIONS, ask(), content_type="text/plain")
