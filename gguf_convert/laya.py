@@ -31,8 +31,10 @@ def convert(job: Job) -> None:
     }
     if "max_len" in decision:
         keys["max_length"] = int(decision["max_len"])
-    kinds = dict(zip(("choice", "score", "noul"), decision.get("temperature") or (), strict=False))
-    keys |= marker.temperatures(kinds, decision.get("temperature_by_options") or {})
+    given = dict(zip(("choice", "score", "noul"), decision.get("temperature") or (), strict=False))
+    by_options = decision.get("temperature_by_options") or {}
+    kinds, buckets = ({name: _bounded(value) for name, value in table.items()} for table in (given, by_options))
+    keys |= marker.temperatures(kinds, buckets)
     words = token_texts(source, "cls_token", "sep_token", "mask_token", folder="tokenizer")
     multilingual = _is_mmbert(source)
     write_backbone(
@@ -52,6 +54,13 @@ def convert(job: Job) -> None:
     head = marker.marker_tensors(tensors, int(config["num_hidden_layers"]))
     files.write_head(job.head, {"family": "laya"}, head)
     files.write_modelfile(job.modelfile, job.model, job.head, "laya")
+
+
+def _bounded(temperature: Any) -> float:
+    """Within 0.5 and 5, and 1 for what is no number: laya's own runtime reads its settings so."""
+    if isinstance(temperature, bool) or not isinstance(temperature, int | float):
+        return 1.0
+    return min(5.0, max(0.5, float(temperature)))
 
 
 def _is_mmbert(source: Checkpoint) -> bool:

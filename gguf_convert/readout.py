@@ -9,6 +9,9 @@ from gguf_convert.backbone import text_config, write_backbone
 from gguf_convert.checkpoint import Checkpoint, ConversionError, safetensors
 from gguf_convert.job import Job
 
+# Its own runtime takes no more; d3's packages say their limit.
+PPLX_TOKENS = 8192
+
 
 def known(checkpoint: Checkpoint) -> bool:
     return checkpoint.has("decision_config.json", "readout.safetensors", "config.json")
@@ -39,7 +42,7 @@ def convert(job: Job) -> None:
         "attention": "causal" if causal else "bidirectional",
         "codes": codes,
     }
-    if "max_length" in decision:
-        keys["max_length"] = int(decision["max_length"])
+    if family == "pplx-decider" or "max_length" in decision:
+        keys["max_length"] = int(decision.get("max_length", PPLX_TOKENS))
     files.write_head(job.head, keys, {"readout.weight": weight})
     files.write_modelfile(job.modelfile, job.model, job.head, family)

@@ -89,7 +89,7 @@ def describe(model: Model) -> dict[str, Any]:
         "temperatures": describe_temperatures(model),
         "head": {"width": head.width, "size": len(head.query.weight)},
         "labels": f"none: the last token points at the {OPTION_END} of an option",
-        "limits": {"options": 255, "levels": 255},
+        "limits": {"options": 255, "levels": 10, "context": model.limits.context},
         "modalities": ["text"],
     }
 

@@ -80,6 +80,8 @@ class LabelFamily:
 
     def describe(self, model: Model) -> dict[str, Any]:
         """What `show` says of this family."""
+        longest = head_file.longest(model)
+        tokens = {} if longest is None else {"tokens": f"{longest}; a longer prompt is refused"}
         source = "rows of its head on the last token" if head_file.has_readout(model) else "logits of its labels"
         return {
             "prompt": prompt_source(model),
@@ -87,7 +89,7 @@ class LabelFamily:
             "labels": self.alphabet,
             "temperatures": describe_temperatures(model, self.constants),
             "attention": attention_of(model),
-            "limits": {"options": self.most, "levels": 10, "context": model.limits.context},
+            "limits": {"options": self.most, "levels": 10, "context": model.limits.context} | tokens,
             "modalities": ["text"],
         }
 

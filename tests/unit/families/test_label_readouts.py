@@ -267,6 +267,7 @@ def test_a_prompt_longer_than_training_is_refused() -> None:
 
     with pytest.raises(PromptTooLong, match="trained with at most 50"):
         d3.plan(Decision("word " * 50, parse_questions({"q": PAIR})), loaded)
+    assert d3.describe(loaded)["limits"]["tokens"] == "50; a longer prompt is refused"
 
 
 def test_d3_needs_its_head_and_levels_that_differ() -> None:

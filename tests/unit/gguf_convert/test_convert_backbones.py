@@ -86,6 +86,6 @@ def test_readout_heads(said, family, attention, tmp_path):
     found = {key.removeprefix("localdecide.head."): value for key, value in keys(head).items()}
     assert (found["family"], found["attention"], found["temperature"]) == (family, attention, 1.5)
     assert found["codes"][:2] == ["A", "B"]
-    assert found.get("max_length") == said.get("max_length")
+    assert found["max_length"] == said.get("max_length", 8192)
     np.testing.assert_array_equal(rows, arrays(head)["readout.weight"])
     assert f"FAMILY {family}" in (tmp_path / "out" / "Modelfile").read_text()

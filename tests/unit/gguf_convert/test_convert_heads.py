@@ -126,7 +126,10 @@ def test_laya(julia, tmp_path):
     }
     write_safetensors(folder / "model.safetensors", tensors)
     settings = {"head_layers": 2, "head_max_len": 100, "max_len": 300}
-    settings |= {"temperature": [2, 1, 0.5], "temperature_by_options": {"choice:3-5": 1.5, "choice:11+": 3}}
+    settings |= {
+        "temperature": [2, 1, 0.5],
+        "temperature_by_options": {"choice:3-5": 1.5, "choice:11+": 9, "score:2": 0.1},
+    }
     if julia:
         settings = {"head_layers": 2, "architecture": "JuliaDecisionModel"}
     write_json(folder / ("julia_config.json" if julia else "rl_agent_config.json"), settings)
@@ -139,7 +142,7 @@ def test_laya(julia, tmp_path):
     if julia:
         assert found == {"type": "laya", "block_count": 2, "max_head_tokens": 256}
     else:
-        temperatures = {"choice": 2.0, "score": 1.0, "noul": 0.5, "choice.3_5": 1.5, "choice.11": 3.0}
+        temperatures = {"choice": 2.0, "score": 1.0, "noul": 0.5, "choice.3_5": 1.5, "choice.11": 5.0, "score.2": 0.5}
         expected = {"type": "laya", "block_count": 2, "max_head_tokens": 100, "max_length": 300}
         assert found == expected | {f"temperature.{name}": value for name, value in temperatures.items()}
     assert all(sum(values) == pytest.approx(1) for values in decide(model, head).values())
