@@ -31,6 +31,10 @@ from localdecide.store.store import Store
 
 PATIENCE = Patience(tries=3, pause=0.01, longest=0.02, connect=5.0, stall=5.0)
 LARGE = tiny_gguf.build({"general.name": "large"}, {"t": [0.5] * (6 * PIECE // 4)})
+SPLIT = tiny_gguf.build(
+    {"general.architecture": "qwen35", "qwen35.block_count": 1, "qwen35.decision.type": "kev"},
+    {"blk.0.w": [0.5] * (5 * PIECE // 4), "cls.output.weight": [0.25] * (3 * PIECE // 4)},
+)
 
 
 def depot_at(folder: Path, library: Path) -> Depot:
@@ -281,14 +285,14 @@ for line in sys.stdin:
 """
 
 
-def die_often(tmp_path: Path, times: int) -> None:
+def die_often(tmp_path: Path, times: int, file: bytes) -> None:
     """Kill a pull with SIGKILL at random moments; the store is sound after each, and complete in the end."""
     depot = depot_at(tmp_path / "models", tmp_path / "library")
     path = tiny_gguf.write(tmp_path / "other.gguf", {"general.name": "other"})
     list(depot.store.create({"model": "other", "from": str(path)}))
     rng = random.Random(5)
     with registry() as reg:
-        reg.add("me/m:v1", LARGE, license=b"MIT", system=b"S")
+        reg.add("me/m:v1", file, license=b"MIT", system=b"S")
         url = f"http://{reg.host}/me/m:v1"
         command = [sys.executable, "-c", SPAWNER, str(depot.store.root), str(tmp_path / "library"), url]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as spawner:
@@ -351,13 +355,15 @@ def test_two_processes_share_one_download(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_sudden_death(tmp_path: Path) -> None:
-    """Ten kills at random moments."""
-    die_often(tmp_path, 10)
+@pytest.mark.parametrize("file", [LARGE, SPLIT], ids=["plain", "split"])
+def test_sudden_death(tmp_path: Path, file: bytes) -> None:
+    """Ten kills at random moments, also while the file is split."""
+    die_often(tmp_path, 10, file)
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_sudden_death_a_hundred_times(tmp_path: Path) -> None:
+@pytest.mark.parametrize("file", [LARGE, SPLIT], ids=["plain", "split"])
+def test_sudden_death_a_hundred_times(tmp_path: Path, file: bytes) -> None:
     """A hundred kills at random moments."""
-    die_often(tmp_path, 100)
+    die_often(tmp_path, 100, file)
