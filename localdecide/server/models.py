@@ -50,8 +50,15 @@ def by_expiry(models: Sequence[LoadedModel]) -> list[dict[str, Any]]:
 
 
 def openai_model(card: ModelCard) -> dict[str, Any]:
-    """One model as OpenAI's clients read it."""
-    return {"id": card.name, "object": "model", "created": _seconds(card.modified), "owned_by": "localdecide"}
+    """One model as OpenAI's clients read it, and what llama.cpp's tell decision models by: their modalities."""
+    inputs = ["text", *(["image"] if "vision" in card.capabilities else [])]
+    return {
+        "id": card.name,
+        "object": "model",
+        "created": _seconds(card.modified),
+        "owned_by": "localdecide",
+        "architecture": {"input_modalities": inputs, "output_modalities": ["decisions"]},
+    }
 
 
 def typesafe_model(card: ModelCard) -> dict[str, Any]:

@@ -119,6 +119,20 @@ def test_a_head_of_our_own_layout(family: str, files: Any, named: bool, home: Ho
     assert f"{family}:tiny" in home.run("list").stdout
 
 
+def test_an_answer_says_what_it_did_not_read(home: Home, tmp_path: Path) -> None:
+    """A state over the limit of training loses its end, and the answer counts the tokens that were lost."""
+    model, head = clm_files(tmp_path)
+    (tmp_path / "Modelfile").write_text(f"FROM {model}\nHEAD {head}\nPARAMETER num_ctx 256\n", encoding="utf-8")
+    assert home.run("create", "short:tiny", "-f", str(tmp_path / "Modelfile")).returncode == 0
+    found = []
+    for state in (STATE, STATE * 40):
+        reply = json.loads(home.run("run", "short:tiny", state, *ARGUMENTS, "--json").stdout)
+        found.append([answer.get("x_truncated", 0) for answer in reply["answers"].values()])
+
+    assert found[0] == [0, 0, 0]
+    assert min(found[1]) > 100
+
+
 def test_joint_answers_say_so(home: Home, tmp_path: Path) -> None:
     """clef's answers depend on their companions: the reply and `show` say so."""
     files = BUILDERS["clef"](tmp_path)

@@ -109,11 +109,11 @@ def test_they_are_decision_models(home: Home, tmp_path: Path) -> None:
         folder.mkdir()
         files(name, folder)
         assert home.run("create", f"listed-{name}", "-f", str(folder / "Modelfile")).returncode == 0
-    names = {each["id"] for each in fetched(home, "/v1/models")["data"]}
+    models = {each["id"]: each["architecture"] for each in fetched(home, "/v1/models")["data"]}
     tags = {each["name"]: each["capabilities"] for each in fetched(home, "/api/tags")["models"]}
 
     for name in ("listed-openjev:latest", "listed-xor:latest"):
-        assert name in names
+        assert models[name]["output_modalities"] == ["decisions"]
         assert tags[name] == ["decision"]
 
 

@@ -93,6 +93,7 @@ def test_the_merged_model_list(daemon):
     assert [item["id"] for item in body["data"]] == ["m"]
     assert body["models"] == [{"name": "m", "description": "fake model 1M", "release_date": "2026-01-02"}]
     assert daemon.http.get("/v1/models/m").json() == body["data"][0]
+    assert body["data"][0]["architecture"] == {"input_modalities": ["text"], "output_modalities": ["decisions"]}
     assert daemon.http.get("/v1/models/x").json() == {"error": "model 'x' not found"}
 
 
