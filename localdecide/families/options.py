@@ -49,20 +49,6 @@ def reorder(question: Question, shown: Iterable[Shown], values: Sequence[float])
     return tuple(by_key[key] for key in question.keys)
 
 
-def kev(question: Question) -> list[Shown]:
-    """`name: description` or the name alone; a level alone; `no` and `yes` for a noul. Not yet escaped."""
-    names = {"false": "no", "true": "yes"}
-    options = []
-    for key, value in false_first(question):
-        if isinstance(question, Score):
-            text = render.kev(value)
-        else:
-            name = names[key] if isinstance(question, Noul) else key
-            text = name if value in (None, "") else f"{name}: {render.kev(value)}"
-        options.append(Shown(key, value, text))
-    return options
-
-
 def pplx(question: Question) -> list[Shown]:
     """PPLX and Decision 3.0: `name: description` or the name; a level alone; a noul's side without its name.
 
@@ -105,22 +91,6 @@ def clef(question: Question) -> list[Shown]:
 
 CLEF_TRUE = "The proposition is true or the answer is yes."
 CLEF_FALSE = "The proposition is false or the answer is no."
-
-
-def laya(question: Question) -> list[Shown]:
-    """`name: description` or the name; `level i: text`; `false: ...` and `true: ...` with defaults."""
-    defaults = {"false": "no, the statement does not hold", "true": "yes, the statement holds"}
-    options = []
-    for key, value in false_first(question):
-        match question:
-            case Choice():
-                text = key if value in (None, "") else f"{key}: {render.spaced(value)}"
-            case Noul():
-                text = f"{key}: {render.spaced(value) if value else defaults[key]}"
-            case Score():
-                text = f"level {key}: {render.spaced(value)}"
-        options.append(Shown(key, value, text))
-    return options
 
 
 def liquid(question: Question) -> list[Shown]:

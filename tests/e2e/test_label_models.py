@@ -41,6 +41,7 @@ BY_MODELFILE = {
     "pplx-decider-11": "FAMILY pplx-decider\nHEAD ./head.gguf\n",
     "d3": "FAMILY d3\nHEAD ./head.gguf\n",
     "systemone": f'PROMPT """{PROMPT}"""\nLABELS noul Yes No\nTEMPERATURE noul 2.3\nATTENTION bidirectional\n',
+    "described-head": f'PROMPT """{PROMPT}"""\nHEAD ./head.gguf\nTEMPERATURE noul 2.3\n',
 }
 
 
@@ -66,6 +67,8 @@ def files(name: str, folder: Path) -> dict[str, Any]:
         spec["head"] = str(folder / "head.gguf")
     if "FAMILY" in said:
         spec["family"] = said.split()[1]
+    if name == "described-head":
+        spec |= {"family": "systemone", "prompt": PROMPT, "temperatures": {"noul": 2.3}}
     if name == "systemone":
         spec |= {"prompt": PROMPT, "labels": {"noul": ("Yes", "No")}, "temperatures": {"noul": 2.3}}
         spec["attention"] = "bidirectional"

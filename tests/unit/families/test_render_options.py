@@ -17,11 +17,6 @@ BARE = parse_question({"type": "noul", "instructions": "Done?"}, ())
 NULL = parse_question({"type": "noul", "instructions": "Done?", "criteria": {"true": None, "false": "not yet"}}, ())
 
 EXPECTED: dict[str, dict[str, list[str]]] = {
-    "kev": {
-        "choice": ["tech_team", "billing: money", "a: k:\n  - 1", "void"],
-        "score": ["mild", "a: 1"],
-        "half": ["no", "yes: it is done"],
-    },
     "pplx": {
         "choice": ["tech_team", "billing: money", 'a: {"k": [1]}', "void: "],
         "score": ["mild", '{"a": 1}'],
@@ -40,12 +35,6 @@ EXPECTED: dict[str, dict[str, list[str]]] = {
             '{"description":"The proposition is false or the answer is no.","option_id":"false"}',
         ],
         "null": ['{"option_id":"true"}', '{"description":"not yet","option_id":"false"}'],
-    },
-    "laya": {
-        "choice": ["tech_team", "billing: money", 'a: {"k": [1]}', "void"],
-        "score": ["level 0: mild", 'level 1: {"a": 1}'],
-        "half": ["false: no, the statement does not hold", "true: it is done"],
-        "bare": ["false: no, the statement does not hold", "true: yes, the statement holds"],
     },
     "liquid": {
         "choice": ["tech team", "money", '{"k": [1]}', "void"],
@@ -110,7 +99,7 @@ def test_values_find_their_way_back(family: str, name: str) -> None:
 def test_a_value_too_few_is_an_error() -> None:
     """Never a silent shift of probabilities."""
     with pytest.raises(ValueError, match="zip"):
-        options.reorder(BARE, options.kev(BARE), [1.0])
+        options.reorder(BARE, options.pplx(BARE), [1.0])
 
 
 def test_described_keeps_what_the_caller_wrote() -> None:
