@@ -18,7 +18,8 @@
 Command words fold case. `#` starts a comment at the start of a line, and behind READOUT, TEMPERATURE, FAMILY,
 ATTENTION and CAPABILITY. A text runs to the end of its line, or between quotes `"` or `\"\"\"`, which may span
 lines; there are no escapes.
-Ollama's MESSAGE, RENDERER, PARSER, REQUIRES and DRAFT are kept but have no effect on a decision.
+Ollama's MESSAGE, RENDERER, PARSER, REQUIRES and DRAFT are kept but have no effect on a decision, but for
+a RENDERER that is the only word on a model's family (`RENDERERS`).
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ _LINES = ("from", "parameter", "capability", "family", "head", "attention", "rea
 _LIBRARY = ("size", "tag", "install")
 COMMANDS = (*_LINES, *_TEXTS, *_LIBRARY, *_IGNORED)
 ONCE = ("template", "system", "prompt", "description", "family", "head", "attention", "size")
+# Ollama's renderers whose models carry no other sign of their family.
+RENDERERS = {"tev1": "tev1", "strands": "strands"}
 _COMMENTED = ("readout", "temperature", "family", "attention", "capability")
 _TYPES = ("choice", "noul", "score")
 _ATTENTION = ("causal", "bidirectional")
@@ -110,7 +113,11 @@ class Modelfile:
     @property
     def warnings(self) -> list[str]:
         """What was read but changes nothing."""
-        found = [command.name.upper() for command in self.commands if command.name in _IGNORED]
+        found = [
+            command.name.upper()
+            for command in self.commands
+            if command.name in _IGNORED and not (command.name == "renderer" and command.value in RENDERERS)
+        ]
         found += [f"parameter '{name}'" for name in self.parameters if name in IGNORED_PARAMETERS]
         return [f"{what} has no effect on decisions" for what in dict.fromkeys(found)]
 
@@ -118,7 +125,7 @@ class Modelfile:
         """What belongs to decisions, as the store keeps it: JSON values, only what is said."""
         readouts = {kind: {"name": r.name, "temperature": r.temperature} for kind, r in self.readouts.items()}
         whole = {
-            "family": self.last("family"),
+            "family": self.last("family") or RENDERERS.get(self.last("renderer") or ""),
             "attention": self.last("attention"),
             "prompt": self.last("prompt"),
             "description": self.last("description"),

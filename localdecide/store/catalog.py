@@ -17,7 +17,7 @@ from typing import Any
 from localdecide.core import names
 from localdecide.core.errors import InvalidName, LocaldecideError, ModelNotFound, StoreFailed
 from localdecide.core.model import ModelSpec, Readout
-from localdecide.core.modelfile import ENGINE_PARAMETERS
+from localdecide.core.modelfile import ENGINE_PARAMETERS, RENDERERS
 from localdecide.core.names import ModelName
 from localdecide.store import manifests as media
 from localdecide.store.blobs import Blobs
@@ -47,7 +47,7 @@ class StoredModel:
 
     @cached_property
     def config(self) -> Mapping[str, Any]:
-        """The config blob; empty if it is missing: nothing about it changes an answer."""
+        """The config blob; empty if it is missing: but for a renderer, nothing about it changes an answer."""
         try:
             return self._json(self.manifest.config.digest)
         except StoreFailed:
@@ -114,7 +114,7 @@ class StoredModel:
             digest=layer.digest if layer else "",
             head=self._optional(media.HEAD),
             projector=self._optional(media.PROJECTOR),
-            family=decision.get("family"),
+            family=decision.get("family") or RENDERERS.get(str(self.config.get("renderer") or "")),
             template=self.text(media.TEMPLATE) or self.text(media.PROMPT) or None,
             system=self.text(media.SYSTEM) or None,
             prompt=decision.get("prompt"),

@@ -203,3 +203,12 @@ def test_parts_make_a_file_that_reads_back() -> None:
     assert [again.last(name) for name in ("template", "system", "head")] == [
         file.last(name) for name in ("template", "system", "head")
     ]
+
+
+def test_a_renderer_that_tells_the_family() -> None:
+    """RENDERER tev1 is the only word on that family; FAMILY wins over it, and other renderers have no effect."""
+    tev1 = parse_modelfile("FROM m.gguf\nRENDERER tev1\n")
+
+    assert ("tev1", []) == (tev1.decision()["family"], tev1.warnings)
+    assert parse_modelfile("FROM m.gguf\nRENDERER tev1\nFAMILY plain\n").decision()["family"] == "plain"
+    assert "family" not in parse_modelfile("FROM m.gguf\nRENDERER qwen3.5\n").decision()

@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import fake_registry
 import pytest
 import tiny_gguf
 from crooked_server import Answer, Asked, serving
@@ -46,6 +47,19 @@ def depot(tmp_path: Path) -> Depot:
 
 def pull(depot: Depot, model: str, **more: Any) -> list[dict[str, Any]]:
     return list(depot.pull({"model": model, **more}, threading.Event()))
+
+
+def test_a_renderer_tells_the_family(depot: Depot, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ollama's tev1 carries no metadata of its family; its config's renderer is the sign."""
+    config = json.loads(fake_registry.CONFIG)
+    monkeypatch.setattr(fake_registry, "CONFIG", json.dumps({**config, "renderer": "tev1"}).encode())
+    with registry() as reg:
+        reg.add("me/tev1:v1")
+        pull(depot, f"http://{reg.host}/me/tev1:v1", insecure=True)
+
+    name = f"{reg.host}/me/tev1:v1"
+    assert depot.store.resolve(name).spec.family == "tev1"
+    assert depot.store.show(name)["decision"]["family"] == "tev1"
 
 
 def test_from_a_registry(depot: Depot) -> None:
@@ -185,11 +199,22 @@ def test_an_url_without_a_digest(depot: Depot) -> None:
 
 
 def test_an_url_that_is_no_gguf(depot: Depot) -> None:
-    """What arrived is looked at before it becomes a model."""
+    """What arrived is looked at before it becomes a model; it is named as it was asked for, and nothing stays."""
     with serving({"/m.gguf": b"<html>sorry</html>"}) as server:
-        with pytest.raises(BadModelFile, match="is a web page"):
+        with pytest.raises(BadModelFile, match=r"^m\.gguf is a web page"):
             pull(depot, f"{server.url}/m.gguf")
     assert depot.store.list() == []
+    assert depot.store.catalog.blobs.all() == {}
+    assert list(leftovers(depot.store.root / "partials")) == []
+
+
+@pytest.mark.parametrize("content", [b"", b"hi", tiny_gguf.build()[:-5]], ids=["empty", "text", "cut off"])
+def test_a_file_that_is_no_gguf(depot: Depot, tmp_path: Path, content: bytes) -> None:
+    """A file of this machine is looked at before it is taken: the error has its name, the store has nothing."""
+    (tmp_path / "bad.gguf").write_bytes(content)
+    with pytest.raises(BadModelFile, match=r"^bad\.gguf is "):
+        pull(depot, str(tmp_path / "bad.gguf"))
+    assert depot.store.catalog.blobs.all() == {}
 
 
 @pytest.mark.parametrize("fragment", ["md5=1", "sha256=12"])
