@@ -68,5 +68,9 @@ def render(asked: Asked, result: Result) -> Body:
 
 
 DECISIONS = Operation(
-    DIALECT, ask(parse, render, find=find_with_provider), "Decisions as OpenRouter serves them", schemas.TYPESAFE
+    DIALECT,
+    ask(parse, render, find=find_with_provider),
+    "Decisions as OpenRouter serves them",
+    schemas.TYPESAFE,
+    multipart=True,
 )

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from localdecide.core.errors import Cancelled, SourceFailed
+from localdecide.core.errors import BadModelFile, Cancelled, SourceFailed
 from localdecide.store.blobs import check_room, disk_errors, hex_of
 from localdecide.store.download.download import Download, Wanted, opened
 from localdecide.store.download.partial import PIECE, Partial, read_journal
+from localdecide.store.gguf_header import read_header
 from localdecide.store.locks import Claims
 from localdecide.store.sources import ollama_store
 from localdecide.store.sources.base import Context, Offer, Part
@@ -81,6 +82,8 @@ class Fetch:
         """Share a file of this machine."""
         blobs = self.context.catalog.blobs
         if part.digest is None:
+            if part.media_type is None:
+                read_header(place)  # what is no model is refused before it is a blob that nobody uses
             return blobs.add_file(place, self.claim)
         return (part.digest, place.stat().st_size) if blobs.adopt(place, part.digest) else None
 
@@ -114,9 +117,20 @@ class Fetch:
                     yield report(part, progress.completed, progress.total)
             finally:
                 self.fetched += download.fetched
+            if part.digest is None and part.media_type is None:
+                _check(partial, part)
             self.claim(download.digest)
             partial.finish(self.context.catalog.blobs.path(download.digest), download.size)
         found[index] = download.digest, download.size
+
+
+def _check(partial: Partial, part: Part) -> None:
+    """Refuse, and drop, a file that no digest vouched for and that is no model. Raises BadModelFile with its name."""
+    try:
+        read_header(partial.path)
+    except BadModelFile as error:
+        partial.discard()
+        raise BadModelFile(error.message.replace(partial.path.name, part.name), error.details) from None
 
 
 def key_of(part: Part) -> str:
