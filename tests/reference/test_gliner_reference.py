@@ -65,7 +65,7 @@ STATE, STATE_WORDS = (
 )
 
 
-@pytest.mark.parametrize("count", [1, 2, 26, 27])
+@pytest.mark.parametrize("count", [1, 2, 26, 27, 48])
 def test_choice(tiny, count):
     """Choices of every size that fits agree to 1e-4, token counts exactly."""
     names = [f"o{'ab'[i % 2]}{i}" for i in range(count)]
