@@ -108,6 +108,19 @@ def test_every_contract_gives_the_same_probabilities(open_daemon):
     assert {path: numbers for path, numbers in found.items() if numbers != first} == {}
 
 
+@pytest.mark.parametrize("prefix", ["", "/localai"])
+def test_permute_and_separate_of_a_plain_model(open_daemon, prefix):
+    """A question in a pass of its own, and a choice in its given order, have its numbers alone."""
+    base, body = f"{open_daemon}{prefix}/v1/systemone", {"model": "smollm2", "state": STATE}
+    alone = {key: post(base, {**body, "questions": {key: MAP[key]}})["answers"][key] for key in MAP}
+    apart = post(f"{base}/separate", {**body, "questions": MAP})["answers"]
+    asked = {"request": {**body, "questions": MAP}, "question": "team", "n_perm": 3, "seed": 1}
+    runs = post(f"{base}/permute", asked)["runs"]
+    assert of_map(apart) == of_map(alone)
+    assert runs[0]["probabilities"] == alone["team"]["probabilities"]
+    assert [sorted(run["order"]) for run in runs] == [sorted(MAP["team"]["criteria"])] * 3
+
+
 @pytest.mark.parametrize("temperature", [None, 2.5])
 def test_a_decision_replays_through_score(open_daemon, temperature):
     """The ids of a pinned decision, scored at the same temperature, give the same probabilities."""
