@@ -338,3 +338,17 @@ def test_shutdown_without_a_daemon(cli: Cli, monkeypatch: pytest.MonkeyPatch, fr
 
     assert (0, "") == (shown.code, shown.out)
     assert "there is none to end" in shown.err
+
+
+def test_show_of_what_cannot_be_read(cli: Cli, daemon: Any) -> None:
+    """Of a model that would be refused it shows the reason; of one that is not loaded, how it would be read."""
+    refused = {"described": {"error": "LABELS: the plain family has none to replace"}}
+    described = {"described": {"family": "clef", "joint": True, "reading": {"prompt": "the template in the file"}}}
+    shown = []
+    for said in (refused, described):
+        daemon.replies["POST /api/show"] = (200, SHOWN | said)
+        shown.append({" ".join(line.split()) for line in cli("show", "smollm2").out.splitlines()})
+
+    assert "refused LABELS: the plain family has none to replace" in shown[0]
+    assert {"family clef", "prompt the template in the file"} <= shown[1]
+    assert "answers depend on all questions of a request" in shown[1]
