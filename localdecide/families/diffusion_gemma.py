@@ -2,8 +2,9 @@
 
 The canvas read needs a prompt, an empty closed thought, a random token, `<turn|>` and padding, one
 denoising step, and the logits of slot 0. llama.cpp as bound here has diffusion graphs for Dream, LLaDA and
-RND1, and none for this model: it refuses the file's architecture. `tests/unit/families/test_diffusion_gemma.py`
-measures that, and fails on the day when a new build can load it.
+RND1, and none for this model: it refuses the file's architecture, so `MISSING` is said before the file is
+opened. `tests/unit/families/test_diffusion_gemma.py` measures that, and fails on the day when a new build
+can load it.
 """
 
 from __future__ import annotations

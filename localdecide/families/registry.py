@@ -18,6 +18,20 @@ from localdecide.families.plain import PROMPTS
 
 # Header of files from before decision types existed, and the family that they are.
 OLD_FILES = {("qwen35", "Bespoke-Nimble", "merged-current"): "nimble"}
+# How the names of architectures begin that llama.cpp would refuse without saying why, and the family that says it.
+UNREADABLE = {"diffusion": "diffusion-gemma"}
+
+
+def refuse_unreadable(spec: ModelSpec, architecture: str) -> None:
+    """Raises NotSupported, before a file is opened, for a family that only says what it would need (`MISSING`).
+
+    architecture: the file's own word, empty where it is not known.
+    """
+    told = next((name for start, name in UNREADABLE.items() if architecture.startswith(start)), None)
+    name = spec.family or told
+    missing = getattr(family_named(name), "MISSING", None) if name else None
+    if missing:
+        raise NotSupported(missing)
 
 
 def family_for(spec: ModelSpec, metadata: Mapping[str, Any], head: Mapping[str, Any] | None = None) -> Family:

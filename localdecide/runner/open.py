@@ -8,6 +8,7 @@ from typing import Any
 
 from localdecide.core.model import ModelSpec
 from localdecide.engine.base import Engine
+from localdecide.families.registry import refuse_unreadable
 
 
 def open_engine(spec: ModelSpec, options: Mapping[str, Any], progress: Callable[[float], None]) -> Engine:
@@ -15,8 +16,11 @@ def open_engine(spec: ModelSpec, options: Mapping[str, Any], progress: Callable[
 
     options: `describe`, for a model without weights that can only be described; `cache_bytes`; `derived`, a
     folder for faster copies of weights (none where it is absent); `memory`, bytes that models may use.
+
+    Raises BadModelFile, and NotSupported where the model's family says what this build lacks for it.
     """
     if spec.path.startswith("fake:"):
+        refuse_unreadable(spec, "")
         from localdecide.engine.fake import FakeEngine
 
         return FakeEngine(spec.path.removeprefix("fake:"), spec.parameters)
@@ -27,7 +31,9 @@ def open_engine(spec: ModelSpec, options: Mapping[str, Any], progress: Callable[
 
     start_backend()
     check_file(Path(spec.path))
-    if architecture(Path(spec.path)) in ARCHITECTURES:
+    named = architecture(Path(spec.path))
+    refuse_unreadable(spec, named)
+    if named in ARCHITECTURES:
         return WordEngine(spec.path, spec.parameters)
     if options.get("describe"):
         from localdecide.engine.peek import PeekEngine

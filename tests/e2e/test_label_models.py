@@ -20,6 +20,7 @@ from localdecide.core.questions import parse_questions
 from localdecide.runner.loaded import LoadedModel
 from tests.reference.files import TEMPERATURES, decision_file, head_file
 from tests.tiny import build
+from tests.tiny.model import write
 
 pytestmark = pytest.mark.slow
 
@@ -162,6 +163,25 @@ def test_an_instruction_without_a_meaning_is_refused(said: str, named: str, home
     assert ran.returncode != 0
     assert re.search(named, ran.stderr)
     assert re.search(f"refused .*{named}", home.run("show", "foreign").stdout)
+
+
+@pytest.mark.parametrize(
+    ("architecture", "said"), [("diffusion-gemma", ""), ("qwen3", "FAMILY diffusion-gemma\n")], ids=["file", "FAMILY"]
+)
+def test_diffusion_gemma_is_refused_with_what_is_missing(
+    architecture: str, said: str, home: Home, tmp_path: Path
+) -> None:
+    """Created like any model; `run` and `show` say what this llama.cpp lacks, not that a name is unknown to it."""
+    tiny = build("qwen3", tmp_path / "qwen3.gguf", seed=5)
+    write(tmp_path / "m.gguf", architecture, tiny.tensors, {}, tiny.vocabulary)
+    (tmp_path / "Modelfile").write_text(f"FROM ./m.gguf\n{said}", encoding="utf-8")
+    assert home.run("create", "canvas", "-f", str(tmp_path / "Modelfile")).returncode == 0
+
+    ran = home.run("run", "canvas", STATE, *ARGUMENTS)
+
+    assert ran.returncode != 0
+    assert "no graph for its architecture (a block canvas of 16 tokens" in ran.stderr
+    assert re.search("refused .*no graph for its architecture", home.run("show", "canvas").stdout)
 
 
 @pytest.mark.parametrize("wrong", ["width", "not a number", "zero rows"])

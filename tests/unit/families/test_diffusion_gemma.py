@@ -5,16 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 
 import llama_cpp
+import numpy as np
 import pytest
 from word_vocabulary import WordVocabulary, model
 
 from localdecide.core.decision import Decision
 from localdecide.core.errors import BadModelFile, NotSupported
+from localdecide.core.model import ModelSpec
 from localdecide.core.questions import Noul
 from localdecide.engine.weights import open_model, start_backend
 from localdecide.families import diffusion_gemma
 from localdecide.families.registry import family_named
+from localdecide.runner.loaded import LoadedModel
 from tests.tiny import qwen3
+from tests.tiny.model import write
+from tests.tiny.vocabulary import QWEN, vocabulary
 
 NAMES = ("diffusion-gemma", "diffusion_gemma", "diffusiongemma", "gemma-diffusion", "gemma4-diffusion", "dgemma")
 
@@ -41,6 +46,20 @@ def test_llama_cpp_does_not_know_the_architecture(name, tmp_path):
     start_backend()
     with pytest.raises(BadModelFile, match=f"does not know the architecture '{name}'"):
         open_model(str(path), {})
+
+
+@pytest.mark.parametrize("describe", [True, False], ids=["show", "run"])
+@pytest.mark.parametrize(
+    ("family", "name"), [("diffusion-gemma", "qwen3"), ("diffusion-gemma", "dgemma"), (None, "diffusion-gemma")]
+)
+def test_it_is_refused_before_the_file_is_opened(family, name, describe, tmp_path):
+    """By FAMILY or by the architecture's name, the one sentence stands where llama.cpp's would be."""
+    words = vocabulary("qwen2", QWEN, eos="<|im_end|>", pad="<|endoftext|>")
+    path = write(tmp_path / "m.gguf", name, {"x": np.zeros((4, 4), np.float32)}, {}, words)
+    spec = ModelSpec("m:latest", str(path), family=family)
+    with pytest.raises(NotSupported) as caught:
+        LoadedModel(spec, {"describe": describe}, lambda fraction: None)
+    assert diffusion_gemma.MISSING == str(caught.value)
 
 
 def test_no_diffusion_graph_is_gemmas():
