@@ -18,7 +18,7 @@ from localdecide.core.decision import Decision
 from localdecide.core.model import ModelSpec
 from localdecide.core.questions import parse_questions
 from localdecide.runner.loaded import LoadedModel
-from tests.reference.files import TEMPERATURES, decision_file, head_file
+from tests.reference.files import CONTEXT, TEMPERATURES, decision_file, head_file
 from tests.tiny import build
 from tests.tiny.model import write
 
@@ -33,6 +33,10 @@ RAW = {
 ARGUMENTS = (
     *("--choice", "team: Which team? = billing: payments | technical: bugs"),
     *("--yes-no", "urgent: Needs an answer today"),
+    *("--score", "tone: How upset? = calm < annoyed < furious"),
+)
+DESCRIBED = (
+    *("--choice", "team: Which team? = billing: payments | technical: bugs"),
     *("--score", "tone: How upset? = calm < annoyed < furious"),
 )
 PROMPT = "{{ state }}\n{{ instructions }}\n{% for o in options %}{{ o.label }}) {{ o.key }}\n{% endfor %}Answer:\n"
@@ -119,6 +123,34 @@ def test_they_are_decision_models(home: Home, tmp_path: Path) -> None:
     for name in ("listed-openjev:latest", "listed-xor:latest"):
         assert models[name]["output_modalities"] == ["decisions"]
         assert tags[name] == ["decision"]
+
+
+@pytest.mark.parametrize("said", ["", "RENDERER qwen3.5\n"], ids=["header", "renderer"])
+def test_an_old_nimble_file_answers_as_a_new_one(said: str, home: Home, tmp_path: Path) -> None:
+    """Told by its header's names, with Ollama's renderer or without: bit for bit the answers of the same weights
+    with `decision.type`, and where every option is described those of the file with a template too."""
+    for name in ("old", "typed", "templated"):
+        (tmp_path / name).mkdir()
+    names = {"general.basename": "Bespoke-Nimble", "general.finetune": "merged-current"}
+    same: dict[str, Any] = {"seed": 1, "max_position_embeddings": CONTEXT}
+    build("qwen35", tmp_path / "old" / "m.gguf", metadata=names, **same)
+    build("qwen35", tmp_path / "typed" / "m.gguf", metadata={"qwen35.decision.type": "nimble"}, **same)
+    decision_file("nimble", tmp_path / "templated" / "m.gguf")
+    replies = {}
+    for name in ("old", "typed", "templated"):
+        text = f"FROM ./m.gguf\nPARAMETER num_thread 1\n{said}"
+        (tmp_path / name / "Modelfile").write_text(text, encoding="utf-8")
+        created = home.run("create", f"nimble-{name}", "-f", str(tmp_path / name / "Modelfile"))
+        assert created.returncode == 0, created.stderr
+        for case, questions in (("plain", ARGUMENTS), ("described", DESCRIBED)):
+            ran = home.run("run", f"nimble-{name}", STATE, *questions, "--json")
+            assert ran.returncode == 0, ran.stderr
+            replies[name, case] = json.loads(ran.stdout)["answers"]
+
+    assert replies["typed", "plain"] == replies["old", "plain"]
+    assert replies["templated", "described"] == replies["old", "described"]
+    assert replies["templated", "plain"] != replies["old", "plain"], "the old prompt describes every option"
+    assert "nimble" in decisions(home.run("show", "nimble-old").stdout).splitlines()[0]
 
 
 def test_a_modelfile_chooses_the_plain_familys_wording(home: Home, tmp_path: Path) -> None:
