@@ -56,6 +56,8 @@ def main() -> None:
         "LOCALDECIDE_HOST": f"127.0.0.1:{server.server_port}",
         "LOCALDECIDE_NO_AUTOSTART": "1",
     }
+    # An installed program has its bytecode; with this set, every start would compile the package again.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     # A busy machine makes everything slower; the bare interpreter shows by how much.
     rows = {
         "python -c pass": (["-c", "pass"], ""),
