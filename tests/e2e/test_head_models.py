@@ -55,7 +55,7 @@ def test_from_file_to_terminal(name: str, home: Home, tmp_path: Path) -> None:
     (tmp_path / "Modelfile").write_text(f"FROM {files.whole}\nPARAMETER num_thread 1\n", encoding="utf-8")
     created = home.run("create", f"{name}:tiny", "-f", str(tmp_path / "Modelfile"))
     assert created.returncode == 0, created.stderr
-    before = home.run("show", f"{name}:tiny").stdout.partition("  Decisions\n")[2].partition("\n\n")[0]
+    before = decisions(home, f"{name}:tiny")
     shown = home.run("run", f"{name}:tiny", STATE, *ARGUMENTS, "--json")
     assert shown.returncode == 0, shown.stderr
     answers = json.loads(shown.stdout)["answers"]
@@ -66,14 +66,18 @@ def test_from_file_to_terminal(name: str, home: Home, tmp_path: Path) -> None:
     for key in ("team", "tone"):
         values = dict(zip(parse_questions(RAW)[key].keys, readings[key].probabilities, strict=True))
         assert answers[key]["probabilities"] == pytest.approx(values, abs=1e-6)
-    about = home.run("show", f"{name}:tiny").stdout
-    assert files.family in about
-    assert before == about.partition("  Decisions\n")[2].partition("\n\n")[0]
+    assert files.family in before
+    assert before == decisions(home, f"{name}:tiny")
     assert {"family", "choice", "labels", "input"} <= {line.split()[0] for line in before.splitlines()}
     out = tmp_path / "back.gguf"
     exported = home.run("export", f"{name}:tiny", str(out))
     assert exported.returncode == 0, exported.stderr
     assert hashlib.sha256(out.read_bytes()).digest() == hashlib.sha256(files.whole.read_bytes()).digest()
+
+
+def decisions(home: Home, name: str) -> str:
+    """The section of `show` on how a model decides."""
+    return home.run("show", name).stdout.partition("  Decisions\n")[2].partition("\n\n")[0]
 
 
 def clm_files(folder: Path) -> tuple[Path, Path]:
@@ -104,6 +108,7 @@ def test_a_head_of_our_own_layout(family: str, files: Any, named: bool, home: Ho
     (tmp_path / "Modelfile").write_text(text, encoding="utf-8")
     created = home.run("create", f"{family}:tiny", "-f", str(tmp_path / "Modelfile"))
     assert created.returncode == 0, created.stderr
+    before = decisions(home, f"{family}:tiny")
     shown = home.run("run", f"{family}:tiny", STATE, *ARGUMENTS, "--json")
     assert shown.returncode == 0, shown.stderr
     answers = json.loads(shown.stdout)["answers"]
@@ -114,8 +119,8 @@ def test_a_head_of_our_own_layout(family: str, files: Any, named: bool, home: Ho
     for key in ("team", "tone"):
         values = dict(zip(parse_questions(RAW)[key].keys, readings[key].probabilities, strict=True))
         assert answers[key]["probabilities"] == pytest.approx(values, abs=1e-6)
-    about = home.run("show", f"{family}:tiny").stdout
-    assert family in about.partition("  Decisions\n")[2].splitlines()[0]
+    assert family in before.splitlines()[0]
+    assert before == decisions(home, f"{family}:tiny"), "a model that is not loaded says as much of itself"
     assert f"{family}:tiny" in home.run("list").stdout
 
 
