@@ -15,6 +15,7 @@ from test_terminal import Home, home_in
 pytest.importorskip("torch")
 sys.path.insert(0, str(Path(__file__).parents[1] / "reference"))
 import head_models as hm
+import test_clef_omni_reference as clef_omni
 import test_gliner_reference as gliner
 import torch
 import torch_heads
@@ -78,6 +79,37 @@ def test_from_file_to_terminal(name: str, home: Home, tmp_path: Path) -> None:
 def decisions(home: Home, name: str) -> str:
     """The section of `show` on how a model decides."""
     return home.run("show", name).stdout.partition("  Decisions\n")[2].partition("\n\n")[0]
+
+
+def terminal(home: Home, name: str) -> dict[str, list[float]]:
+    """Probabilities of the three questions as `run` prints them."""
+    ran = home.run("run", name, STATE, *ARGUMENTS, "--json")
+    assert ran.returncode == 0, ran.stderr
+    answers = json.loads(ran.stdout)["answers"]
+    several = {key: list(answers[key]["probabilities"].values()) for key in ("team", "tone")}
+    return several | {"urgent": [answers["urgent"]["noul"]]}
+
+
+def test_clef_omni_from_its_checkpoint_to_the_terminal(home: Home, tmp_path: Path) -> None:
+    """Converted, created from the converter's own Modelfile and run: the answers of the parts joined by hand."""
+    clef_omni.converted(tmp_path)
+    modelfile = tmp_path / "out" / "Modelfile"
+    modelfile.write_text(modelfile.read_text(encoding="utf-8") + "\nPARAMETER num_thread 1\n", encoding="utf-8")
+    created = home.run("create", "clef-omni:tiny", "-f", str(modelfile))
+    assert created.returncode == 0, created.stderr
+    before = decisions(home, "clef-omni:tiny")
+    answers = terminal(home, "clef-omni:tiny")
+    files = clef_omni.sorted_files(tmp_path / "out")
+    direct = hm.load(*files, kv_cache_type="f16", flash_attention="auto", num_thread=1)
+    readings = direct.decide(Decision(STATE, parse_questions(RAW)), lambda: False).readings
+
+    assert answers["urgent"] == pytest.approx(readings["urgent"].probabilities[:1], abs=1e-6)
+    # clef lists the names of options sorted, which these are.
+    for key in ("team", "tone"):
+        assert answers[key] == pytest.approx(readings[key].probabilities, abs=1e-6)
+    assert before.splitlines()[0].split()[1] == "clef"
+    assert before == decisions(home, "clef-omni:tiny")
+    assert "clef-omni:tiny" in home.run("list").stdout
 
 
 def clm_files(folder: Path) -> tuple[Path, Path]:

@@ -34,9 +34,8 @@ class Omni(Reference):
             return self.network.model(torch.tensor([tokens]), use_cache=False).last_hidden_state[0]
 
 
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("omni")
+def converted(folder):
+    """The checkpoint as published, converted to `folder`/out; the parts it was made of."""
     dense = qwen3.build(folder / "dense.gguf", seed=11)
     config = dense.config | EXPERTS
     weights = {name: array for name, array in dense.weights.items() if ".mlp." not in name}
@@ -62,6 +61,13 @@ def tiny(tmp_path_factory):
     (published / "joint_head_config.json").write_text(json.dumps(sizes))
     write_safetensors(published / "joint_head.safetensors", torch_heads.arrays(head))
     assert main([str(published), "--out", str(folder / "out"), "--type", "F32"]) == 0
+    return dense, head, config, weights
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("omni")
+    dense, head, config, weights = converted(folder)
     return Omni(dense, head, network(config, weights)), hm.load(*sorted_files(folder / "out"), num_ctx=4096), folder
 
 
