@@ -21,7 +21,7 @@ import torch
 import torch_heads
 import transformers
 from gliner_vocabulary import write_backbone
-from head_files import BUILDERS
+from head_files import BUILDERS, clef_files, ollama_clef_files
 
 from localdecide.core.decision import Decision
 from localdecide.core.questions import parse_questions
@@ -49,10 +49,14 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     home.run("shutdown")
 
 
-@pytest.mark.parametrize("name", BUILDERS)
+# Upstream's judge reads none of Ollama's files, so this builder is not one of BUILDERS.
+FILES = BUILDERS | {"clef-ollama": ollama_clef_files}
+
+
+@pytest.mark.parametrize("name", FILES)
 def test_from_file_to_terminal(name: str, home: Home, tmp_path: Path) -> None:
     """The terminal's answers are those of backbone and head joined by hand; export gives the file back."""
-    files = BUILDERS[name](tmp_path)
+    files = FILES[name](tmp_path)
     (tmp_path / "Modelfile").write_text(f"FROM {files.whole}\nPARAMETER num_thread 1\n", encoding="utf-8")
     created = home.run("create", f"{name}:tiny", "-f", str(tmp_path / "Modelfile"))
     assert created.returncode == 0, created.stderr
@@ -88,6 +92,19 @@ def terminal(home: Home, name: str) -> dict[str, list[float]]:
     answers = json.loads(ran.stdout)["answers"]
     several = {key: list(answers[key]["probabilities"].values()) for key in ("team", "tone")}
     return several | {"urgent": [answers["urgent"]["noul"]]}
+
+
+def test_ollamas_clef_file_answers_as_upstreams(home: Home, tmp_path: Path) -> None:
+    """The same weights in both layouts, each split by create: equal answers to 1e-5."""
+    found = []
+    for name, build_files in (("upstream", clef_files), ("ollama", ollama_clef_files)):
+        whole = build_files(tmp_path).whole
+        (tmp_path / "Modelfile").write_text(f"FROM {whole}\nPARAMETER num_thread 1\n", encoding="utf-8")
+        created = home.run("create", f"clef-of-{name}", "-f", str(tmp_path / "Modelfile"))
+        assert created.returncode == 0, created.stderr
+        found.append(terminal(home, f"clef-of-{name}"))
+    for key, values in found[0].items():
+        assert found[1][key] == pytest.approx(values, abs=1e-5)
 
 
 def test_clef_omni_from_its_checkpoint_to_the_terminal(home: Home, tmp_path: Path) -> None:

@@ -65,12 +65,16 @@ def kev_files(folder: Path) -> HeadFiles:
     return imported("kev", whole.path)
 
 
-def clef_files(folder: Path) -> HeadFiles:
-    module = torch_heads.scramble(torch_heads.Joint(64, 32, 2, 2, HEADS, 48), 9, 1.5)
+def joint_module() -> torch_heads.Joint:
+    module: Any = torch_heads.scramble(torch_heads.Joint(64, 32, 2, 2, HEADS, 48), 9, 1.5)
     module.prior_logit_scale.data.fill_(1.5)
     module.joint_logit_scale.data.fill_(1.2)
     module.residual_gate.data.fill_(0.5)
-    head = torch_heads.joint_to_gguf(module)
+    return module
+
+
+def clef_files(folder: Path) -> HeadFiles:
+    head = torch_heads.joint_to_gguf(joint_module())
     sizes = {"routing_block_count": 2, "block_count": 2, "head_count": HEADS}
     backbone = qwen35.build(folder / "qwen35.gguf", seed=4, max_position_embeddings=CONTEXT)
     renamed = qwen35.keys(backbone.config) | {"attention.layer_norm_epsilon": 1e-5}
@@ -79,6 +83,16 @@ def clef_files(folder: Path) -> HeadFiles:
         folder / "clef.gguf", "clef", backbone.tensors | head, renamed, backbone.vocabulary, metadata=upstream
     )
     return imported("clef", whole)
+
+
+def ollama_clef_files(folder: Path) -> HeadFiles:
+    """The same weights as Ollama stores them: qwen35, the checkpoint's names behind `clef.`, sizes, no template."""
+    sizes = {"hidden_size": 64, "width": 32, "heads": HEADS, "feedforward": 48, "layers": 2, "routing_layers": 2}
+    keys = {f"qwen35.decision.{name}": value for name, value in ({"type": "clef"} | sizes).items()}
+    head = {f"clef.{name}": array for name, array in torch_heads.arrays(joint_module()).items()}
+    options: dict[str, Any] = {"seed": 4, "max_position_embeddings": CONTEXT}
+    whole = qwen35.build(folder / "ollama.gguf", metadata=keys, tensors=head, **options)
+    return imported("clef", whole.path)
 
 
 def laya_files(folder: Path, *, activation: str = "gelu", name: str = "tiny encoder") -> HeadFiles:
