@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -47,6 +49,8 @@ def tiny(tmp_path_factory):
     folder = tmp_path_factory.mktemp("clm")
     backbone = qwen3.build(folder / "clm.gguf", seed=8)
     head = torch_heads.scramble(torch_heads.BiEncoder(64, 48, 3, 24, True, False), 21, 2.0)
+    # As sharp as a trained head: at a scale near 1 every answer is near uniform, and faults hide.
+    head.logit_scale.data.fill_(math.log(20))
     keys = {"localdecide.head.family": "clm", "localdecide.head.temperature": 2.0, "localdecide.head.max_length": 2048}
     file = hm.write_head(folder / "head.gguf", torch_heads.arrays(head), keys)
     return Reference(backbone, head), hm.load(backbone.path, file, family="clm"), folder
@@ -70,6 +74,20 @@ def test_what_is_wrong_shows(tiny):
     logits = tiny[0].logits(asked, candidates)
     assert hm.gap(reading, logits, 1.0) > 1e-2
     assert hm.gap(reading, logits[::-1], 2.0) > 1e-2
+
+
+def test_a_wrong_scale_or_a_lost_norm_shows(tiny):
+    """Another logit scale, or towers without their norms, move the answer far beyond the tolerance."""
+    reference_, _, folder = tiny
+    question, asked, candidates = CASES["score"]
+    logits = reference_.logits(asked, candidates)
+    tensors = torch_heads.arrays(reference_.head)
+    normless = {name: array for name, array in tensors.items() if ".norms." not in name}
+    assert len(normless) < len(tensors)
+    for name, broken in {"scale": tensors | {"logit_scale": tensors["logit_scale"] * 0.8}, "norms": normless}.items():
+        file = hm.write_head(folder / f"{name}.gguf", broken, {"localdecide.head.temperature": 2.0})
+        reading = hm.decide(hm.load(reference_.tiny.path, file, family="clm"), hm.STATE, {"q": question}).readings["q"]
+        assert hm.gap(reading, logits, 2.0) > 1e-2, name
 
 
 def test_long_texts_are_cut(tiny):

@@ -27,6 +27,16 @@ def rows(count: int, width: int, seed: int = 0) -> torch.Tensor:
     return torch.randn(count, width, generator=torch.Generator().manual_seed(seed))
 
 
+def lost(tensors, ending: str) -> dict:
+    """The same tensors, norms whose names end so without their learned weight and bias."""
+    assert any(name.endswith(f"{ending}.weight") for name in tensors), ending
+    plain = {f"{ending}.weight": np.ones_like, f"{ending}.bias": np.zeros_like}
+    return {
+        name: next((change(array) for end, change in plain.items() if name.endswith(end)), array)
+        for name, array in tensors.items()
+    }
+
+
 def probabilities(logits) -> np.ndarray:
     return torch.softmax(torch.as_tensor(np.asarray(logits), dtype=torch.float64), 0).numpy()
 
@@ -109,6 +119,16 @@ def test_marker_head_that_is_broken_is_far_off():
     assert_far(expected, MarkerHead.load(turned, heads=4, eps=1e-5).logits(hidden.numpy(), "choice", masks))
 
 
+@pytest.mark.parametrize("norm", ["attn_norm", "ffn_norm", "cls.norm"])
+def test_a_marker_head_without_a_norm_is_far_off(norm):
+    """Each kind of norm counts: one that lost its weight and bias moves the answer."""
+    module = torch_heads.scramble(torch_heads.Marker(64, 4, 2, 1e-5), 2, 2.0)
+    hidden, masks = rows(30, 64, 5), [2, 4, 7]
+    tensors = lost(torch_heads.marker_to_gguf(module, 22), norm)
+    head = MarkerHead.load(tensors, heads=4, eps=1e-5)
+    assert_far(module(hidden, 0, masks), head.logits(hidden.numpy(), "choice", masks))
+
+
 def joint_case(prior: float = 1.0):
     """A joint prompt with a noul, a choice and a score; spans are apart and of several lengths."""
     module = torch_heads.scramble(torch_heads.Joint(64, 32, 2, 2, 4, 48), 4, 1.5)
@@ -181,6 +201,18 @@ def test_joint_head_that_is_broken_is_far_off():
     assert_far(expected, broken(head=joint_head(rescaled)))
 
 
+JOINT_NORMS = ("hidden_norm", "option_summary_norm", "field_norm", "decision.option_norm")
+BLOCK_NORMS = ("cross_attn_norm", "cross_attn_norm_kv", ".attn_norm", "ffn_norm")
+
+
+@pytest.mark.parametrize("norm", JOINT_NORMS + BLOCK_NORMS)
+def test_a_joint_head_without_a_norm_is_far_off(norm):
+    """Each kind of norm counts: one that lost its weight and bias moves the answer."""
+    module, hidden, fields, embedding, ours, lexical = joint_case()
+    head = joint_head(lost(torch_heads.joint_to_gguf(module), norm))
+    assert_far(module(hidden, fields, embedding)[1], head.logits(hidden.numpy(), ours, lexical)[1])
+
+
 @pytest.mark.parametrize("layernorm", [True, False])
 @pytest.mark.parametrize("residual", [True, False])
 @pytest.mark.parametrize("scale", [2.0, math.log(100) + 1])
@@ -194,13 +226,21 @@ def test_bi_encoder_head(layernorm, residual, scale):
 
 
 def test_bi_encoder_that_is_broken_is_far_off():
-    """Exchanged towers or another residual rule move the answer."""
+    """Exchanged towers, another scale or residual rule, a lost norm or bias move the answer."""
     module = torch_heads.scramble(torch_heads.BiEncoder(64, 48, 4, 24, True, False), 8, 2.0)
     state, candidates = rows(1, 64, 9), rows(5, 64, 10)
     head = BiEncoderHead.load(torch_heads.arrays(module))
     expected = module(state[0], candidates)
     assert_far(expected, BiEncoderHead(head.candidate, head.state, head.scale).logits(state, candidates))
     assert_far(expected, BiEncoderHead.load(torch_heads.arrays(module), residual=True).logits(state, candidates))
+    tensors = torch_heads.arrays(module)
+    unscaled = tensors | {"logit_scale": np.float32([0.0])}
+    # A scale that is taken for its own logarithm.
+    logarithm = tensors | {"logit_scale": np.log(np.float32([2.0]))}
+    unbiased = {name: 0 * array if name.endswith("out.bias") else array for name, array in tensors.items()}
+    without = {name: array for name, array in tensors.items() if ".norms." not in name}
+    for broken in (unscaled, logarithm, unbiased, without, lost(tensors, "norms.0"), lost(tensors, "norms.1")):
+        assert_far(expected, BiEncoderHead.load(broken).logits(state, candidates))
 
 
 @pytest.mark.parametrize("tokens", [1, 7, 90])

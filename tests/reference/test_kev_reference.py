@@ -94,6 +94,20 @@ def test_what_is_wrong_shows(tiny):
     assert hm.gap(reading, moved, TEMPERATURES["choice"]) > 1e-2
 
 
+def test_a_lost_output_norm_shows(tiny, tmp_path):
+    """The pointer head has no norm of its own: it reads rows behind the backbone's, whose weight counts."""
+    backbone, head, right = tiny
+    norm = {"output_norm.weight": 0 * backbone.tensors["output_norm.weight"] + 1}
+    keys = {"qwen35.decision.type": "kev", "qwen35.decision.temperature.choice": TEMPERATURES["choice"]}
+    other = qwen35.build(tmp_path / "kev.gguf", seed=3, metadata=keys, tensors=norm, max_position_embeddings=8192)
+    file = hm.write_head(tmp_path / "head.gguf", torch_heads.pointer_to_gguf(head), {})
+    readings = [hm.decide(each, hm.STATE, {"c": hm.choice(5)}) for each in (right, hm.load(other.path, file))]
+    logits, _ = expected(tiny, "Which of them?", texts(5))
+    gaps = [hm.gap(each.readings["c"], logits, TEMPERATURES["choice"]) for each in readings]
+    assert gaps[0] < 1e-4
+    assert gaps[1] > 1e-2
+
+
 def test_defaults_are_close(tiny, tmp_path):
     """With half-precision keys and values and flash attention, answers move by less than 1e-2."""
     backbone, head, _ = tiny
