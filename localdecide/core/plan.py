@@ -6,7 +6,7 @@ A family writes it, an engine evaluates it; neither knows the other. Token ids i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 Attention = Literal["causal", "bidirectional"]
@@ -134,4 +134,3 @@ class Limits:
     context: int
     ubatch: int
     width: int = 0
-    extra: Mapping[str, Any] = field(default_factory=dict)

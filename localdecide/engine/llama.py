@@ -164,8 +164,7 @@ class LlamaEngine:
         self._context.clear()
         self._context.decode(list(prompt.tokens), list(range(count)), [(STATE,)] * count, outputs)
         run.decoded += count
-        slots = {position: position for position in range(count)}
-        self._collect(run, index, slots, outputs)
+        self._collect(run, index, outputs)
 
     def _read_group(self, run: _Run, group: Group) -> None:
         context = self._context
@@ -262,10 +261,10 @@ class LlamaEngine:
         for branch in range(len(wave.prompts)):
             context.drop(BRANCHES + branch)
 
-    def _collect(self, run: _Run, index: int, slots: Mapping[int, int], outputs: list[int]) -> None:
+    def _collect(self, run: _Run, index: int, outputs: list[int]) -> None:
         if self._context.rows == "labels":
             for position in _positions(run.prompts[index]):
-                self._read_labels(run, index, position, slots[position])
+                self._read_labels(run, index, position, position)
             return
         rows = self._context.hidden_rows(len(outputs))
         for row, position in enumerate(outputs):

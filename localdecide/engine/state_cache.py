@@ -22,7 +22,6 @@ class StateCache:
     def __init__(self, budget: int, step: int, *, cuttable: bool) -> None:
         self.budget, self._step, self._cuttable = budget, step, cuttable
         self.size = 0
-        self.hits = 0
         self._entries: OrderedDict[tuple[int, ...], NDArray[np.uint8]] = OrderedDict()
 
     def __len__(self) -> int:
@@ -36,7 +35,6 @@ class StateCache:
         wanted = tuple(tokens)
         if (exact := self._entries.get(wanted)) is not None:
             self._entries.move_to_end(wanted)
-            self.hits += 1
             return len(wanted), exact
         best: tuple[int, tuple[int, ...]] | None = None
         for kept in self._entries:
@@ -46,7 +44,6 @@ class StateCache:
         if best is None:
             return None
         self._entries.move_to_end(best[1])
-        self.hits += 1
         return best[0], self._entries[best[1]]
 
     def _usable(self, kept: tuple[int, ...], wanted: tuple[int, ...]) -> int:

@@ -20,9 +20,9 @@ class LlamaVocabulary:
     def __init__(self, handle: Any, *, prefixes_space: bool | None = None) -> None:
         self._handle = handle
         self.size = int(llama.llama_vocab_n_tokens(handle))
-        self.adds_bos = bool(llama.llama_vocab_get_add_bos(handle))
+        adds_bos = bool(llama.llama_vocab_get_add_bos(handle))
         bos = int(llama.llama_vocab_bos(handle))
-        self.bos: int | None = bos if self.adds_bos and bos >= 0 else None
+        self.bos: int | None = bos if adds_bos and bos >= 0 else None
         self.bos_text = self.piece(bos) if bos >= 0 else ""
         eos = int(llama.llama_vocab_eos(handle))
         self.eos_text = self.piece(eos) if eos >= 0 else ""

