@@ -19,19 +19,35 @@ import base64
 import json
 import struct
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import fields
+from itertools import starmap
+from operator import attrgetter
 from typing import Any, BinaryIO
 
+import orjson
+
 from localdecide.core.decision import Decision, Options, Reading, Result
-from localdecide.core.questions import parse_question, question_to_json
+from localdecide.core.questions import ABSENT, Choice, Noul, Option, Question, Score, question_to_json
 
 HEADER = struct.Struct(">I")
 MAX_FRAME = 1 << 30
 
+_OPTIONS, _READING, _RESULT = ([field.name for field in fields(kind)] for kind in (Options, Reading, Result))
+_of_options, _of_reading, _of_result = (attrgetter(*names) for names in (_OPTIONS, _READING, _RESULT))
 
-def encode(message: Mapping[str, Any]) -> bytes:
-    """One frame."""
-    body = json.dumps(message, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+
+def encode(message: Mapping[str, Any], *, finite: bool = False) -> bytes:
+    """One frame. finite: the message was read from JSON, so that no float in it can be NaN or infinite.
+
+    Raises ValueError or TypeError for what is not JSON: NaN, an array.
+    """
+    try:
+        body = orjson.dumps(message)
+        strict = finite or b"null" not in body  # it writes NaN as null
+    except TypeError:  # an integer over 64 bits, or what is not JSON
+        strict = False
+    if not strict:
+        body = json.dumps(message, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
     return HEADER.pack(len(body)) + body
 
 
@@ -50,31 +66,47 @@ def decision_to_wire(decision: Decision) -> dict[str, Any]:
         "state": decision.state,
         "questions": [[key, question_to_json(question)] for key, question in decision.questions.items()],
         "images": [base64.b64encode(image).decode() for image in decision.images],
-        "options": asdict(decision.options),
+        "options": dict(zip(_OPTIONS, _of_options(decision.options), strict=True)),
     }
 
 
 def decision_from_wire(wire: Mapping[str, Any]) -> Decision:
+    """What `decision_to_wire` wrote; the questions were checked when the request was read."""
     return Decision(
         state=wire["state"],
-        questions={key: parse_question(raw, ("questions", key)) for key, raw in wire["questions"]},
+        questions={key: _question(raw) for key, raw in wire["questions"]},
         images=tuple(base64.b64decode(image) for image in wire["images"]),
         options=Options(**wire["options"]),
     )
 
 
+def _question(raw: Mapping[str, Any]) -> Question:
+    kind, instructions, criteria = raw["type"], raw["instructions"], raw["criteria"]
+    if kind == "choice":
+        return Choice(tuple(starmap(Option, criteria.items())), instructions)
+    if kind == "score":
+        return Score(tuple(criteria), instructions)
+    return Noul(instructions, criteria.get("true", ABSENT), criteria.get("false", ABSENT))
+
+
 def result_to_wire(result: Result) -> dict[str, Any]:
-    wire = asdict(result)
-    wire["readings"] = [[key, asdict(reading)] for key, reading in result.readings.items()]
+    wire = dict(zip(_RESULT, _of_result(result), strict=True))
+    wire["readings"] = [[key, _reading_to_wire(reading)] for key, reading in result.readings.items()]
     return wire
 
 
 def result_from_wire(wire: Mapping[str, Any]) -> Result:
-    fields = dict(wire)
-    fields["readings"] = {key: _reading(raw) for key, raw in fields["readings"]}
-    return Result(**fields)
+    members = dict(wire)
+    members["readings"] = {key: _reading(raw) for key, raw in members["readings"]}
+    return Result(**members)
+
+
+def _reading_to_wire(reading: Reading) -> dict[str, Any]:
+    # Without what is None: a frame without a null needs no look for NaN.
+    values = zip(_READING, _of_reading(reading), strict=True)
+    return {name: value for name, value in values if value is not None}
 
 
 def _reading(raw: Mapping[str, Any]) -> Reading:
-    fields: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in raw.items()}
-    return Reading(**fields)
+    members: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in raw.items()}
+    return Reading(**members)

@@ -25,7 +25,7 @@ def mean(distributions: Sequence[Sequence[float]]) -> list[float]:
 
 def argmax(probabilities: Sequence[float]) -> int:
     """Index of the highest probability; the first wins a tie."""
-    return max(range(len(probabilities)), key=lambda i: (probabilities[i], -i))
+    return probabilities.index(max(probabilities))
 
 
 def expectation(probabilities: Sequence[float]) -> float:

@@ -49,7 +49,7 @@ class Choice:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        return tuple(option.name for option in self.options)
+        return tuple([option.name for option in self.options])
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,8 @@ def check_option_name(name: str, seen: dict[str, str], loc: Loc) -> None:
     """
     if not name.strip():
         raise InvalidRequest.at(loc, "an option name must not be blank")
-    if any(unicodedata.category(character) in ("Cc", "Zl", "Zp") for character in name):
+    # What can be printed has none of them, and that is known faster.
+    if not name.isprintable() and any(unicodedata.category(character) in ("Cc", "Zl", "Zp") for character in name):
         raise InvalidRequest.at(loc, f"option name {name!r} has a control or line-break character")
     folded = name.strip().casefold()
     if folded in seen:
@@ -190,12 +191,13 @@ def _parse_score(raw: Any, instructions: Json, loc: Loc) -> Score:
 
 
 def _text(value: Any, loc: Loc, *, null: bool) -> Json:
-    if isinstance(value, str | dict | list) or (null and value is None):
+    if (null and value is None) or isinstance(value, _TEXT):
         return value
     allowed = "a string, object, array or null" if null else "a string, object or array"
     raise InvalidRequest.at(loc, f"must be {allowed}")
 
 
+_TEXT = (str, dict, list)
 _PARSERS: dict[str, Callable[[Any, Json, Loc], Question]] = {
     "choice": _parse_choice,
     "noul": _parse_noul,

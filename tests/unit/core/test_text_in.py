@@ -104,14 +104,49 @@ def test_frames_round_trip() -> None:
     """Decisions and results cross the pipe unchanged."""
     decision = Decision(
         {"k": ["é", None]},
-        {"c": Choice((Option("x", {"d": 1}), Option("y"))), "n": Noul("is it", "yes"), "s": Score(("a", "b"))},
+        {
+            "c": Choice((Option("x", {"d": 1}), Option("y"))),
+            "n": Noul("is it", "yes"),
+            "o": Noul(None, None, ["no"]),
+            "s": Score(("a", {"b": [2]}), "how much"),
+        },
         (b"\x89PNG",),
         Options(exact=True, temperature=0.5, chat_template_kwargs={"a": 1}),
     )
-    result = Result("m", {"c": Reading((0.1, 0.9), "letters", 1.0, 12, 0.5, True, 0, (1, 2), (3,))}, 12, 10, 2)
+    readings = {
+        "c": Reading((0.1, 0.9), "letters", 1.0, 12, 0.5, True, 0, (1, 2), (3,)),
+        "d": Reading((1.0,), "pointer", 2.5, 3, None, False, 4),
+    }
+    result = Result("m", readings, 12, 10, 2, True, True, 0.5, 0.25)
 
     assert decision == frames.decision_from_wire(_through_a_pipe(frames.decision_to_wire(decision)))
     assert result == frames.result_from_wire(_through_a_pipe(frames.result_to_wire(result)))
+
+
+@pytest.mark.parametrize("finite", [False, True])
+def test_frames_hold_what_json_holds(finite: bool) -> None:
+    """Integers of any size, null, deep nesting and the smallest floats read back as they were."""
+    deep: Any = []
+    for _ in range(jsontext.MAX_DEPTH):
+        deep = [deep]
+    message = {"big": 10**40, "none": None, "deep": deep, "small": [5e-324, 1e16, -0.0], "text": "é\u2028🎉\x00"}
+
+    assert repr(message) == repr(frames.read(io.BytesIO(frames.encode(message, finite=finite))))
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, {1}, b"x", "\ud800", [None, math.nan], {"null": -math.inf}])
+def test_frames_refuse_what_json_has_not(value: Any) -> None:
+    """Nothing is written as something else: no null for NaN."""
+    with pytest.raises((TypeError, ValueError)):
+        frames.encode({"value": value})
+
+
+@pytest.mark.parametrize("probability", [math.nan, math.inf])
+def test_a_result_with_nan_has_no_frame(probability: float) -> None:
+    """A number that a model got wrong ends as an error, not as an answer with a hole."""
+    for reading in (Reading((probability,), "text", 1.0, 1), Reading((1.0,), "text", 1.0, 1, probability)):
+        with pytest.raises(ValueError, match="not JSON compliant"):
+            frames.encode(frames.result_to_wire(Result("m", {"null": reading}, 1)))
 
 
 def _through_a_pipe(message: dict[str, Any]) -> dict[str, Any]:
