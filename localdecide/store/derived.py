@@ -1,6 +1,7 @@
 """What runners make of blobs: faster copies of weights. They can always be made again.
 
-Files lie in `derived/` and begin with the name of the blob they come from, `sha256-<hex>`.
+Files lie in `derived/` and begin with the name of the blob they come from, `sha256-<hex>`. What is known
+of the machine alone (`engine.kernels`) lies beside them and belongs to no blob.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ def derived_folder(root: Path) -> Path:
 def derived_files(root: Path) -> Iterator[tuple[str, Path, int]]:
     """Digest of the blob, path and bytes of every derived file."""
     folder = derived_folder(root)
-    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+    for path in sorted(folder.glob("sha256-*")):
         yield path.name[:_NAME].replace("-", ":", 1), path, path.stat().st_size
 
 

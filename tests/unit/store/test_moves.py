@@ -396,22 +396,23 @@ def test_du(depot: Depot) -> None:
 
 
 def test_faster_copies_go_with_their_blob(depot: Depot) -> None:
-    """A derived file is counted, kept while its blob is used, and pruned when nothing uses it."""
+    """A derived file is counted, kept while its blob is used, and pruned when nothing uses it; no other is."""
     blob = Path(depot.store.resolve("toy").spec.path)
     folder = depot.store.root / "derived"
     folder.mkdir()
     (folder / f"{blob.name}-F16.gguf").write_bytes(b"12345")
     (folder / f"{blob.name}.json").write_text("{}")
+    (folder / "kernels-0.json").write_text("{}")
     assert depot.du()["derived"] == 7
     assert weights_bytes(depot.store.root, blob) == 5
 
     list(depot.prune({"apply": True}, GO))
-    assert len(list(folder.iterdir())) == 2
+    assert len(list(folder.iterdir())) == 3
 
     depot.store.delete("toy")
     assert list(depot.prune({}, GO))[-1]["freed"] >= 7
     list(depot.prune({"apply": True}, GO))
-    assert list(folder.iterdir()) == []
+    assert list(folder.iterdir()) == [folder / "kernels-0.json"]
 
 
 # search
