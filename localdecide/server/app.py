@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from localdecide.dialects import table
 from localdecide.server import models, openapi
-from localdecide.server.decide import endpoint
+from localdecide.server.decide import Decide
 from localdecide.server.edge import Edge
 from localdecide.server.health import Health
 from localdecide.server.lifecycle import Lifecycle
@@ -25,12 +25,10 @@ from localdecide.settings import Settings
 def create_app(service: DecisionService, settings: Settings, lifecycle: Lifecycle | None = None) -> Starlette:
     """The app that serves `service`. lifecycle: shared with whoever runs it, to end it in order."""
     lifecycle = lifecycle or Lifecycle()
+    decisions = {path: Decide(found, service, settings) for path, found in table.OPERATIONS.items()}
     return Starlette(
         routes=[
-            *(
-                Route(path, endpoint(found, service, settings), methods=["POST"])
-                for path, found in table.OPERATIONS.items()
-            ),
+            *(Route(path, decide, methods=["POST"]) for path, decide in decisions.items()),
             *models.routes(service),
             *Management(service, settings, lifecycle).routes(),
             *Storage(service, settings).routes(),
@@ -38,7 +36,14 @@ def create_app(service: DecisionService, settings: Settings, lifecycle: Lifecycl
             *openapi.ROUTES,
         ],
         middleware=[
-            Middleware(Edge, settings=settings, lifecycle=lifecycle, dialect_of=table.dialect_of, route_of=table.forced)
+            Middleware(
+                Edge,
+                settings=settings,
+                lifecycle=lifecycle,
+                dialect_of=table.dialect_of,
+                route_of=table.forced,
+                posts=decisions,
+            )
         ],
         # Starlette would answer these in plain text; the edge answers them in the path's dialect.
         exception_handlers={HTTPException: _raise},

@@ -6,6 +6,7 @@ import zlib
 
 import zstandard
 from starlette.requests import Request
+from starlette.types import Receive
 
 from localdecide.core.errors import Cancelled, InputTooLarge, MalformedBody, UnsupportedEncoding
 
@@ -14,15 +15,18 @@ MAX_WINDOW = 8 * 1024 * 1024
 STEP = 4096
 
 
-async def read_body(request: Request, limit: int) -> bytes:
-    """The body as it was sent. Raises InputTooLarge before more than `limit` bytes are kept."""
-    declared = request.headers.get("content-length", "")
+async def read_body(receive: Receive, declared: str | None, limit: int) -> bytes:
+    """The body as it was sent. declared: its Content-Length, where it has one.
+
+    Raises InputTooLarge before more than `limit` bytes are kept.
+    """
+    declared = declared or ""
     if declared.isdigit() and int(declared) > limit:
         raise too_large(limit)
     chunks: list[bytes] = []
     size = 0
     while True:
-        message = await request.receive()
+        message = await receive()
         if message["type"] == "http.disconnect":
             raise Cancelled("the client closed the connection while it sent the request")
         size += len(chunk := message.get("body", b""))
@@ -31,6 +35,11 @@ async def read_body(request: Request, limit: int) -> bytes:
         chunks.append(chunk)
         if not message.get("more_body", False):
             return b"".join(chunks)
+
+
+async def body_of(request: Request, limit: int) -> bytes:
+    """The body of `request`, see `read_body`."""
+    return await read_body(request.receive, request.headers.get("content-length"), limit)
 
 
 def too_large(limit: int) -> InputTooLarge:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-import uuid
-from collections.abc import MutableMapping
+import secrets
+from collections.abc import Iterable, Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,15 +16,27 @@ _KEY = "localdecide.call"
 
 @dataclass(slots=True)
 class Call:
-    """One request on its way. dialect: whose error body it gets; an operation may narrow it."""
+    """One request on its way.
 
+    head: its headers by lower-case name. dialect: whose error body it gets; an operation may narrow it.
+    """
+
+    head: Mapping[str, str]
     request_id: str
     dialect: Dialect
 
 
+def read_head(raw: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+    """Headers by name, the first of several that are named alike. raw: as ASGI gives them."""
+    head: dict[str, str] = {}
+    for name, value in raw:
+        head.setdefault(name.decode("latin-1"), value.decode("latin-1"))
+    return head
+
+
 def request_id(*offered: str | None) -> str:
     """The first id that the caller sent and that may stand in a header, else a new one."""
-    return next((text for text in offered if text and _ID.fullmatch(text)), "") or f"req_{uuid.uuid4().hex}"
+    return next((text for text in offered if text and _ID.fullmatch(text)), "") or f"req_{secrets.token_hex(16)}"
 
 
 def attach(scope: MutableMapping[str, Any], call: Call) -> None:

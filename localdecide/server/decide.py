@@ -3,43 +3,39 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 
-from starlette.requests import Request
-from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from localdecide.dialects.base import Choose, Incoming, Operation, offload
 from localdecide.server import calls
 from localdecide.server.body import read_body, unpack
 from localdecide.server.disconnect import while_connected
-from localdecide.server.output import JsonResponse
+from localdecide.server.output import send_json
 from localdecide.service import DecisionService
 from localdecide.settings import Settings
 
-Endpoint = Callable[[Request], Awaitable[Response]]
 
+class Decide:
+    """The ASGI app of one operation, or of a path where the body says which."""
 
-def endpoint(found: Operation | Choose, service: DecisionService, settings: Settings) -> Endpoint:
-    """The endpoint of one operation, or of a path where the body says which."""
+    def __init__(self, found: Operation | Choose, service: DecisionService, settings: Settings) -> None:
+        self.found = found
+        self.service = service
+        self.settings = settings
 
-    async def handle(request: Request) -> Response:
-        call = calls.current(request.scope)
-        incoming = await read(request, settings)
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        call = calls.current(scope)
+        incoming = await read(call, receive, self.settings)
+        found = self.found
         operation = found if isinstance(found, Operation) else await offload(incoming, found.pick)
         call.dialect = operation.dialect
-        return JsonResponse(await while_connected(operation.answer(service, incoming), request.receive))
-
-    return handle
+        await send_json(send, await while_connected(operation.answer(self.service, incoming), receive))
 
 
-async def read(request: Request, settings: Settings) -> Incoming:
+async def read(call: calls.Call, receive: Receive, settings: Settings) -> Incoming:
     """The body, unpacked, and what a dialect needs of the head."""
-    body = await read_body(request, settings.max_body)
-    if encoding := request.headers.get("content-encoding"):
+    head = call.head
+    body = await read_body(receive, head.get("content-length"), settings.max_body)
+    if encoding := head.get("content-encoding"):
         body = await asyncio.to_thread(unpack, body, encoding, settings.max_body)
-    return Incoming(
-        body=body,
-        content_type=request.headers.get("content-type", ""),
-        max_text=settings.max_text,
-        request_id=calls.current(request.scope).request_id,
-    )
+    return Incoming(body, head.get("content-type", ""), settings.max_text, call.request_id)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -34,7 +34,10 @@ ALLOWED_HEADERS = (
 
 
 class Edge:
-    """ASGI middleware. dialect_of: whose errors a path gives; route_of: a path in a forced dialect, or None."""
+    """ASGI middleware. dialect_of: whose errors a path gives; route_of: a path in a forced dialect, or None.
+
+    posts: what a POST to these paths is given to at once; routing through `app` comes to the same, later.
+    """
 
     def __init__(
         self,
@@ -43,20 +46,23 @@ class Edge:
         lifecycle: Lifecycle,
         dialect_of: Callable[[str], Dialect],
         route_of: Callable[[str, str], str | None],
+        posts: Mapping[str, ASGIApp],
     ) -> None:
         self.app = app
         self.settings = settings
         self.lifecycle = lifecycle
         self.dialect_of = dialect_of
         self.route_of = route_of
+        self.posts = posts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        headers = Headers(scope=scope)
+        head = calls.read_head(scope["headers"])
         call = calls.Call(
-            calls.request_id(headers.get("x-request-id"), headers.get("x-typesafe-request-id")),
+            head,
+            calls.request_id(head.get("x-request-id"), head.get("x-typesafe-request-id")),
             self.dialect_of(scope["path"]),
         )
         calls.attach(scope, call)
@@ -67,12 +73,12 @@ class Edge:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                self._add_headers(MutableHeaders(scope=message), headers, call)
+                self._add_headers(message, call)
             await send(message)
 
         with self.lifecycle.request():
             try:
-                response = await self._guarded(scope, headers, call, receive, send_on)
+                response = await self._guarded(scope, call, receive, send_on)
             except LocaldecideError as error:
                 response = respond(call.dialect.refuse(error, call.request_id))
             except HTTPException as error:
@@ -86,26 +92,26 @@ class Edge:
                 await response(scope, receive, send_on)
         self._log(scope, status, time.perf_counter() - started, call)
 
-    async def _guarded(
-        self, scope: Scope, headers: Headers, call: calls.Call, receive: Receive, send: Send
-    ) -> Response | None:
+    async def _guarded(self, scope: Scope, call: calls.Call, receive: Receive, send: Send) -> Response | None:
         """Runs the app behind the guards; a response of its own where the app is not asked."""
-        host = headers.get("host", "")
+        head = call.head
+        host = head.get("host", "")
         origins = self.settings.origins
         guards.check_host(host, origins)
-        guards.check_origin(headers.get("origin"), host, origins)
-        if scope["method"] == "OPTIONS" and "access-control-request-method" in headers:
-            return _preflight(headers)
+        guards.check_origin(head.get("origin"), host, origins)
+        if scope["method"] == "OPTIONS" and "access-control-request-method" in head:
+            return _preflight(head)
         path = scope["path"]
-        guards.check_key(self.settings.api_key, headers.get("authorization"), headers.get("x-api-key"), path)
+        guards.check_key(self.settings.api_key, head.get("authorization"), head.get("x-api-key"), path)
         if self.lifecycle.closing and scope["method"] not in ("GET", "HEAD"):
             raise Busy("the daemon is shutting down", {"retry_after": 5})
-        if forced := headers.get(DIALECT_HEADER):
+        if forced := head.get(DIALECT_HEADER):
             if (route := self.route_of(path, forced)) is None:
                 raise InvalidRequest(f"{DIALECT_HEADER}: {forced[:40]!r} does not serve {path}")
             scope = {**scope, "path": route, "raw_path": route.encode()}
             call.dialect = self.dialect_of(route)
-        await self.app(scope, receive, send)
+        app = self.posts.get(scope["path"], self.app) if scope["method"] == "POST" else self.app
+        await app(scope, receive, send)
         return None
 
     def _framework(self, error: HTTPException, scope: Scope, call: calls.Call) -> Response:
@@ -119,13 +125,20 @@ class Edge:
             reply = call.dialect.refuse_status(error.status_code, error.detail, "bad_request", call.request_id)
         return respond(reply)
 
-    def _add_headers(self, out: MutableHeaders, sent: Headers, call: calls.Call) -> None:
-        out["x-request-id"] = out["x-typesafe-request-id"] = out["request-id"] = call.request_id
-        out[DIALECT_HEADER] = call.dialect.name
-        out["x-content-type-options"] = "nosniff"
-        if (origin := sent.get("origin")) is not None:
+    def _add_headers(self, message: Message, call: calls.Call) -> None:
+        request_id, dialect = call.request_id.encode(), call.dialect.name.encode()
+        message["headers"] = [
+            *message["headers"],
+            (b"x-request-id", request_id),
+            (b"x-typesafe-request-id", request_id),
+            (b"request-id", request_id),
+            (DIALECT_HEADER.encode(), dialect),
+            (b"x-content-type-options", b"nosniff"),
+        ]
+        if (origin := call.head.get("origin")) is not None:
+            out = MutableHeaders(scope=message)
             out.add_vary_header("Origin")
-            if guards.origin_allowed(origin, sent.get("host", ""), self.settings.origins):
+            if guards.origin_allowed(origin, call.head.get("host", ""), self.settings.origins):
                 out["access-control-allow-origin"] = origin
                 out["access-control-expose-headers"] = EXPOSED
 
@@ -147,13 +160,13 @@ class Edge:
 INTERNAL = "internal error; the daemon's log has the details under this reply's request id"
 
 
-def _preflight(headers: Headers) -> Response:
+def _preflight(head: Mapping[str, str]) -> Response:
     """Says yes to a browser that asks first; the real request is checked again."""
     allowed = {
         "access-control-allow-methods": "GET, HEAD, POST, DELETE, OPTIONS",
-        "access-control-allow-headers": headers.get("access-control-request-headers", ALLOWED_HEADERS),
+        "access-control-allow-headers": head.get("access-control-request-headers", ALLOWED_HEADERS),
         "access-control-max-age": "600",
     }
-    if headers.get("access-control-request-private-network") == "true":
+    if head.get("access-control-request-private-network") == "true":
         allowed["access-control-allow-private-network"] = "true"
     return Response(status_code=204, headers=allowed)

@@ -12,6 +12,7 @@ import ipaddress
 import socket
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 from localdecide.core.errors import Forbidden, Unauthorized
@@ -29,7 +30,9 @@ def check_host(host: str, origins: Sequence[str] = ()) -> None:
     .internal, and the hosts of `origins` (LOCALDECIDE_ORIGINS).
     """
     name = hostname(host)
-    if name in ("", "localhost", socket.gethostname().lower()) or name.endswith(LOCAL_SUFFIXES) or is_address(name):
+    if name in ("", "localhost") or name.endswith(LOCAL_SUFFIXES) or is_address(name):
+        return
+    if name == socket.gethostname().lower():
         return
     if any(name == hostname(urlsplit(origin).netloc) for origin in origins):
         return
@@ -88,6 +91,7 @@ def hostname(netloc: str) -> str:
     return name.removesuffix(".")
 
 
+@lru_cache(maxsize=64)
 def is_address(name: str) -> bool:
     """Whether `name` is an IP address."""
     try:

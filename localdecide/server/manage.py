@@ -19,7 +19,7 @@ from localdecide.core import jsontext
 from localdecide.core.duration import parse_keep_alive
 from localdecide.core.errors import Forbidden, InvalidRequest, NotSupported
 from localdecide.server import guards, models
-from localdecide.server.body import read_body
+from localdecide.server.body import body_of
 from localdecide.server.disconnect import while_connected
 from localdecide.server.lifecycle import Lifecycle
 from localdecide.server.ndjson import progress
@@ -138,7 +138,7 @@ class Management:
 
     async def body(self, request: Request) -> dict[str, Any]:
         """The JSON object of a management request."""
-        value = jsontext.loads(await read_body(request, self.settings.max_body))
+        value = jsontext.loads(await body_of(request, self.settings.max_body))
         if not isinstance(value, dict):
             raise InvalidRequest.at((), "the request body must be a JSON object")
         return value

@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 from starlette.responses import Response
+from starlette.types import Send
 
 from localdecide.dialects.base import Reply
 
@@ -26,6 +27,14 @@ class JsonResponse(Response):
 
     def render(self, content: Any) -> bytes:
         return encode(content)
+
+
+async def send_json(send: Send, value: Any) -> None:
+    """What `JsonResponse(value)` sends, without the response."""
+    body = encode(value)
+    headers = [(b"content-length", b"%d" % len(body)), (b"content-type", b"application/json")]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
 
 
 def respond(reply: Reply) -> JsonResponse:

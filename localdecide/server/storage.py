@@ -11,7 +11,7 @@ from starlette.routing import Route
 
 from localdecide.core import jsontext
 from localdecide.core.errors import Cancelled, Forbidden, InvalidRequest
-from localdecide.server.body import read_body
+from localdecide.server.body import body_of
 from localdecide.server.manage import boolean, is_remote, text
 from localdecide.server.ndjson import progress
 from localdecide.server.output import JsonResponse
@@ -80,7 +80,7 @@ class Storage:
             raise Forbidden(f"only a program on this machine may ask for an {kind}: it names files of this machine")
 
     async def _body(self, request: Request) -> dict[str, Any]:
-        data = await read_body(request, self.settings.max_body)
+        data = await body_of(request, self.settings.max_body)
         value = jsontext.loads(data) if data.strip() else {}
         if not isinstance(value, dict):
             raise InvalidRequest.at((), "the request body must be a JSON object")
