@@ -28,7 +28,7 @@ from localdecide.scheduler.wanted import Wanted, wanted
 from localdecide.service import LoadedModel, ModelCard
 from localdecide.settings import Settings
 from localdecide.store.catalog import StoredModel
-from localdecide.store.derived import derived_folder
+from localdecide.store.derived import derived_folder, measured_folder
 from localdecide.store.store import Store
 
 if TYPE_CHECKING:
@@ -69,7 +69,11 @@ class LocalService:
         return memory.usable(self.settings.memory, machine.read(), resident)
 
     def _runner(self, spec: ModelSpec) -> Runner:
-        options: dict[str, Any] = {"cache_bytes": self._cache}
+        options: dict[str, Any] = {
+            "cache_bytes": self._cache,
+            "parallel": self.settings.num_parallel,
+            "measured": str(measured_folder(self.store.root)),
+        }
         if self.settings.fast_weights == "auto":
             options |= {"derived": str(derived_folder(self.store.root)), "memory": self._budget(0)}
         return self._make_runner(spec, options, load_timeout=self.settings.load_timeout.seconds)
@@ -277,7 +281,7 @@ class LocalService:
             raise ModelNotFound(error.message + hint(error.details), error.details) from None
         except InvalidName as error:
             raise InvalidName(f"{error.message}: {text!r}"[:200], error.details) from None
-        return wanted(model, self.settings.keep_alive, self._cache, self.store.root)
+        return wanted(model, self.settings.keep_alive, self._cache, self.store.root, self.settings.num_parallel)
 
     def _job(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = asyncio.get_running_loop().create_task(work)

@@ -77,11 +77,15 @@ Row = Any  # LabelRow for a Labels read, a float32 array for a Hidden read
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """`values[p][r]` answers read r of prompt p. decoded and cached count tokens."""
+    """`values[p][r]` answers read r of prompt p. decoded and cached count tokens.
+
+    padding: rows that were decoded with them for the sake of speed.
+    """
 
     values: Sequence[Sequence[Row]]
     decoded: int = 0
     cached: int = 0
+    padding: int = 0
 
 
 @dataclass(frozen=True, slots=True)

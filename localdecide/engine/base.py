@@ -6,7 +6,7 @@ It knows token ids and positions, nothing of text, questions or families. One th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from localdecide.core.errors import PromptTooLong
 from localdecide.core.plan import Limits, Plan, Prompt, Rows, Vocabulary
@@ -72,3 +72,27 @@ class Engine(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class SharedEngine(Engine, Protocol):
+    """An engine that evaluates several plans side by side, in the same decode calls.
+
+    What travels together moves a probability by rounding noise, so the same plan need not give the same bits.
+    """
+
+    @property
+    def parallel(self) -> int:
+        """How many plans at most; 1 where that is not wanted or this model cannot."""
+        ...
+
+    def start(self, plan: Plan, *, exact: bool, cancelled: Callable[[], bool]) -> Any:
+        """Begin an evaluation beside fewer than `parallel` others; returns what `step` names it by.
+
+        Raises what `evaluate` raises before it decodes.
+        """
+        ...
+
+    def step(self) -> list[tuple[Any, Rows | Exception]]:
+        """One decode call for the evaluations that were started; those that ended with it, and how."""
+        ...

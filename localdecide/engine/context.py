@@ -6,6 +6,7 @@ llama.cpp aborts the whole process on a batch over its size, so nothing here tru
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,20 +70,31 @@ class Context:
         return bool(self._memory)
 
     def decode(
-        self, tokens: list[int], positions: list[int], sequences: list[tuple[int, ...]], outputs: list[int]
+        self,
+        tokens: Sequence[int],
+        positions: Sequence[int],
+        sequences: Sequence[tuple[int, ...]],
+        outputs: Sequence[int],
+        padding: int = 0,
     ) -> None:
         """One llama_decode. outputs: indexes into `tokens` whose rows will be read.
 
+        padding: rows to add in the context's last sequence, which nothing else may use; they leave no trace.
+
         Raises ModelFailed for sizes over the context's shape and for anything llama.cpp refuses.
         """
-        if not 0 < len(tokens) <= self.shape.batch:
+        if not 0 < len(tokens) + padding <= self.shape.batch:
             raise ModelFailed(f"a batch of {len(tokens)} tokens; this context takes 1 to {self.shape.batch}")
         if len(outputs) > max(self.shape.outputs, self.shape.sequences):
             raise ModelFailed(f"{len(outputs)} rows asked of one decode; this context gives {self.shape.outputs}")
         if self._observer is not None:
             self._observer.rows = None
         batch = self._batch.fill(tokens, positions, sequences, outputs)
+        if padding:
+            batch = self._batch.pad(padding, self.shape.sequences - 1)
         status = int(llama.llama_decode(self._handle, batch))
+        if padding:
+            self.drop(self.shape.sequences - 1)
         if status == 1:
             raise ModelFailed("the model's context has no room for this batch")
         if status != 0:
@@ -101,6 +113,10 @@ class Context:
         if not np.isfinite(log_norm) or not np.isfinite(values).all():
             raise NumericalError("numerical error: the model's logits are not finite numbers")
         return LabelRow(tuple(values), log_norm, top)
+
+    def rows_of(self, count: int) -> NDArray[np.float32] | None:
+        """`hidden_rows` where this context gives them; None where it is read at labels."""
+        return self.hidden_rows(count) if count and self.rows != "labels" else None
 
     def hidden_rows(self, count: int) -> NDArray[np.float32]:
         """Rows after the output norm for the `count` outputs of the last decode, float32 [count, width]."""
@@ -174,7 +190,11 @@ class _Batch:
         )
 
     def fill(
-        self, tokens: list[int], positions: list[int], sequences: list[tuple[int, ...]], outputs: list[int]
+        self,
+        tokens: Sequence[int],
+        positions: Sequence[int],
+        sequences: Sequence[tuple[int, ...]],
+        outputs: Sequence[int],
     ) -> llama.llama_batch:
         count = len(tokens)
         self._token[:count] = tokens
@@ -183,6 +203,18 @@ class _Batch:
             self._count[index] = len(members)
             self._sequence[index, : len(members)] = members
         self._output[:count] = 0
-        self._output[outputs] = 1
+        self._output[list(outputs)] = 1
         self._batch.n_tokens = count
+        return self._batch
+
+    def pad(self, rows: int, sequence: int) -> llama.llama_batch:
+        """The batch with `rows` more tokens, that are not read, in a sequence of their own."""
+        begin = self._batch.n_tokens
+        end = begin + rows
+        self._token[begin:end] = self._token[0]
+        self._position[begin:end] = np.arange(rows)
+        self._count[begin:end] = 1
+        self._sequence[begin:end, 0] = sequence
+        self._output[begin:end] = 0
+        self._batch.n_tokens = end
         return self._batch

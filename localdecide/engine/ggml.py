@@ -19,6 +19,7 @@ def _library(name: str) -> Any:
 
 def function(name: str, result: Any, *arguments: Any, library: str = "ggml-base") -> Any:
     """A function of ggml with its types set. Raises AttributeError where the build has none of that name."""
-    found = getattr(_library(library), name)
+    # Not the attribute, which is one object for all callers: each sets types of its own.
+    found = _library(library)[name]
     found.restype, found.argtypes = result, list(arguments)
     return found

@@ -1,8 +1,9 @@
 """How a plan is cut into decode calls: pure, a function of the plan and `exact` alone.
 
-Prompts that begin with the same state form a group. A group's state is decoded once, the text all
-its prompts share next is decoded once on top of it (the spine), and then waves of branches, each a
-tree in which text that some prompts share occurs once.
+Prompts that begin with the same state form a group. A group's state is decoded once, in parts that
+end at `cuts`; the text all its prompts share next is decoded once on top of it (the spine), and then
+waves of branches, each a tree in which text that some prompts share occurs once. A short spine needs
+no decode of its own: it is the trunk of the first wave's tree.
 """
 
 from __future__ import annotations
@@ -64,16 +65,23 @@ class Tree:
 
 @dataclass(frozen=True, slots=True)
 class Wave:
-    """Prompts decoded together. start: position of the first token of each branch."""
+    """Prompts decoded together. start: position of the first token of each branch.
+
+    trunk: how many of the tree's first tokens are the spine, which later waves stand on.
+    """
 
     prompts: tuple[int, ...]
     start: int
     tree: Tree
+    trunk: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Spine:
-    """Text that several prompts share beyond the state: tokens [begin, end) of prompt `prompts[0]`."""
+    """Text that several prompts share beyond the state: tokens [begin, end) of prompt `waves[0].prompts[0]`.
+
+    It is decoded before the waves, or as the trunk of the first one.
+    """
 
     begin: int
     end: int
@@ -86,6 +94,17 @@ class Group:
 
     prefix: tuple[int, ...]
     spines: tuple[Spine, ...]
+
+
+def cuts(length: int, step: int, least: int) -> list[int]:
+    """Where the decode calls of a text of `length` tokens end: every `step`, the last one at `length`.
+
+    A last part of fewer than `least` tokens (at most `step`) is read with the one before it.
+    """
+    ends = [*range(step, length, step), length]
+    if len(ends) > 1 and length - ends[-2] < least:
+        del ends[-2]
+    return ends
 
 
 def schedule(prompts: Sequence[Prompt], *, exact: bool, sequences: int, tree: bool) -> list[Group]:
@@ -128,7 +147,13 @@ def _spine(prompts: Sequence[Prompt], members: list[int], start: int, sequences:
     end = min(_first_read(prompts, members), _common(prompts, members, start))
     if len(members) == 1 or end - start < MIN_SPINE:
         end = start
-    return Spine(start, end, tuple(_waves(prompts, members, end, sequences, tree)))
+    if not tree:
+        return Spine(start, end, tuple(_copies(prompts, members, end, sequences)))
+    # Neighbours share the most: what two waves both need is then least.
+    members = sorted(members, key=lambda index: prompts[index].tokens[start:])
+    apart = end - start > WAVE_TOKENS // 2 and len(_tree(prompts, members, start).tokens) > WAVE_TOKENS
+    waves = _waves(prompts, members, end if apart else start, end, sequences)
+    return Spine(start, end if len(waves) > 1 or apart else start, tuple(waves))
 
 
 def _first_read(prompts: Sequence[Prompt], members: list[int]) -> int:
@@ -154,19 +179,50 @@ def _common(prompts: Sequence[Prompt], members: list[int], start: int) -> int:
     return end
 
 
-def _waves(prompts: Sequence[Prompt], members: list[int], start: int, sequences: int, share: bool) -> list[Wave]:
+def _tree(prompts: Sequence[Prompt], members: Sequence[int], start: int) -> Tree:
+    tree = Tree(share=True)
+    for index in members:
+        tree.add(prompts[index].tokens[start:])
+    return tree
+
+
+def _waves(prompts: Sequence[Prompt], members: list[int], start: int, end: int, sequences: int) -> list[Wave]:
+    """Trees of about the same size, since a short last one would be the slowest. The first stands on `start`
+    and has the spine up to `end` as its trunk, the others stand on `end`.
+    """
+    total = end - start + len(_tree(prompts, members, end).tokens)
+    count = max(-(-total // WAVE_TOKENS), -(-len(members) // sequences))
     waves: list[Wave] = []
     current: list[int] = []
-    tree = Tree(share=share)
-    room = WAVE_TOKENS
+    tree, used, begin = Tree(share=True), 0, start
+    for index in members:
+        own = prompts[index].tokens[begin:]
+        new = tree.missing(own)
+        full = len(current) == sequences or used + new > WAVE_TOKENS or (used >= total / count and 2 * new > len(own))
+        if current and full:
+            waves.append(Wave(tuple(current), begin, tree, end - begin))
+            current, tree, used, begin = [], Tree(share=True), 0, end
+            own = prompts[index].tokens[begin:]
+            new = len(own)
+        # A first branch longer than a wave still leaves room for others that share most of it.
+        used += new if current else min(new, WAVE_TOKENS // 2)
+        current.append(index)
+        tree.add(own)
+    # The last wave leaves nothing behind: no other stands on it.
+    waves.append(Wave(tuple(current), begin, tree))
+    return waves
+
+
+def _copies(prompts: Sequence[Prompt], members: list[int], start: int, sequences: int) -> list[Wave]:
+    """Waves in which every branch has all its tokens to itself."""
+    waves: list[Wave] = []
+    current: list[int] = []
+    tree = Tree(share=False)
     for index in members:
         own = prompts[index].tokens[start:]
-        new = tree.missing(own)
-        if current and (len(current) == sequences or new > room):
+        if current and (len(current) == sequences or len(tree.tokens) + len(own) > WAVE_TOKENS):
             waves.append(Wave(tuple(current), start, tree))
-            current, tree, room, new = [], Tree(share=share), WAVE_TOKENS, len(own)
-        # A first branch longer than a wave still leaves room for others that share most of it.
-        room -= new if current else min(new, WAVE_TOKENS // 2)
+            current, tree = [], Tree(share=False)
         current.append(index)
         tree.add(own)
     waves.append(Wave(tuple(current), start, tree))

@@ -11,16 +11,19 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from localdecide.engine.schedule import cuts
+
 
 class StateCache:
-    """Snapshots by their tokens. budget: bytes; step: the fixed cut at which a longer state may resume.
+    """Snapshots by their tokens. budget: bytes; step and least: of the fixed cuts at which another state may
+    resume (`schedule.cuts`).
 
-    cuttable: whether a restored sequence may be cut back to a multiple of `step` (attention), or must
-    be used as it is (recurrent state).
+    cuttable: whether a restored sequence may be cut back to one of its cuts (attention), or must be used
+    as it is (recurrent state).
     """
 
-    def __init__(self, budget: int, step: int, *, cuttable: bool) -> None:
-        self.budget, self._step, self._cuttable = budget, step, cuttable
+    def __init__(self, budget: int, step: int, least: int = 0, *, cuttable: bool) -> None:
+        self.budget, self._step, self._least, self._cuttable = budget, step, least, cuttable
         self.size = 0
         self._entries: OrderedDict[tuple[int, ...], NDArray[np.uint8]] = OrderedDict()
 
@@ -38,7 +41,7 @@ class StateCache:
             return len(wanted), exact
         best: tuple[int, tuple[int, ...]] | None = None
         for kept in self._entries:
-            usable = self._usable(kept, wanted)
+            usable = self.usable(kept, wanted)
             if usable and (best is None or usable > best[0]):
                 best = usable, kept
         if best is None:
@@ -46,12 +49,18 @@ class StateCache:
         self._entries.move_to_end(best[1])
         return best[0], self._entries[best[1]]
 
-    def _usable(self, kept: tuple[int, ...], wanted: tuple[int, ...]) -> int:
+    def usable(self, kept: tuple[int, ...], wanted: tuple[int, ...]) -> int:
         """Tokens of `kept` that a cold run of `wanted` would have computed in the same decode calls."""
-        if not self._cuttable:
-            return len(kept) if len(kept) % self._step == 0 and wanted[: len(kept)] == kept else 0
+        if kept == wanted:
+            return len(kept)
         common = _common(kept, wanted)
-        return common - common % self._step
+        if not self._cuttable:
+            return common if common == len(kept) and common in self._cuts(wanted) else 0
+        same = set(self._cuts(kept)).intersection(self._cuts(wanted))
+        return max((cut for cut in same if cut <= common), default=0)
+
+    def _cuts(self, tokens: tuple[int, ...]) -> list[int]:
+        return cuts(len(tokens), self._step, self._least)
 
     def put(self, tokens: Sequence[int], snapshot: NDArray[np.uint8]) -> None:
         """Keep a snapshot if it fits the budget at all."""

@@ -6,33 +6,77 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
+
+from localdecide.engine.schedule import WAVE_TOKENS
 
 DEFAULT_CONTEXT = 4096
-DEFAULT_UBATCH = 256
-SEQUENCES = 64
-HYBRID_SEQUENCES = 8
+GPU_UBATCH = 512
+DEFAULT_STEP = 128
+FAST_ROWS = 64  # ggml's CPU kernel for flash attention is fast from here on, and slow below
+BRANCHES = 61
+HYBRID_BRANCHES = 5
+MOST_SEQUENCES = 256  # llama.cpp's own limit
 OUTPUTS = 64
+LARGEST_BATCH = 2048
+
+
+class Kernels(Protocol):
+    """What was measured on this machine's CPU for a model; see `kernels.py`."""
+
+    @property
+    def threads(self) -> int: ...
+    @property
+    def flash_attention(self) -> bool: ...
+    @property
+    def ubatch(self) -> int: ...
+    @property
+    def reasons(self) -> Mapping[str, str]: ...
+    def padding(self, rows: int, depth: int) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """context: tokens of one prompt. reasons: why, by name, for `show` and `doctor`."""
+    """context: tokens of one prompt. step: tokens of a state that are read in one call; least: of its last part.
+
+    parallel: requests that share decode calls. branches: of each of them. reasons: why, by name, for
+    `show` and `doctor`.
+    """
 
     context: int
     batch: int
     ubatch: int
+    step: int
+    least: int
     threads: int
-    sequences: int
-    outputs: int
+    parallel: int
+    branches: int
     flash_attention: str
     kv_type: str
+    kernels: Kernels | None = None
     reasons: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def cells(self) -> int:
-        """KV cells: a whole prompt, and a wave of branches on top of it."""
-        return self.context + 2 * self.ubatch
+        """KV cells: for each request a whole prompt, and a wave of branches on top of it."""
+        return self.parallel * (self.context + 2 * WAVE_TOKENS)
+
+    @property
+    def sequences(self) -> int:
+        """A state, a spine and branches for each request, and one for padding."""
+        return self.parallel * (2 + self.branches) + 1
+
+    @property
+    def outputs(self) -> int:
+        """Rows that one call may read."""
+        return min(self.parallel * OUTPUTS, 4 * OUTPUTS)
+
+    def padding(self, rows: int, depth: int) -> int:
+        """Rows to add to a call of `rows` rows behind `depth` tokens, so that it takes the least time."""
+        if self.kernels is None or self.flash_attention != "on":
+            return 0
+        padding = self.kernels.padding(rows, depth)
+        return padding if rows + padding <= self.ubatch else 0
 
 
 def choose(
@@ -43,10 +87,13 @@ def choose(
     hybrid: bool,
     whole: bool,
     gpu: bool,
+    parallel: int = 1,
+    kernels: Kernels | None = None,
 ) -> Tuning:
     """parameters: PARAMETER values. trained_context: what the file says, 0 if nothing.
 
     whole: every prompt must fit one ubatch (bidirectional models). gpu: whether the build offers one.
+    parallel: requests that may share decode calls. kernels: what was measured on the CPU, if anything.
     """
     reasons: dict[str, str] = {}
     if given := int(parameters.get("num_ctx") or 0):
@@ -55,41 +102,67 @@ def choose(
     else:
         context = min(trained_context or DEFAULT_CONTEXT, DEFAULT_CONTEXT)
         reasons["num_ctx"] = "the default" if context == DEFAULT_CONTEXT else "what the model was trained for"
+    threads, reasons["num_thread"] = _threads(parameters, environment, kernels)
+    flash, reasons["flash_attention"] = _flash_attention(parameters, gpu, hybrid, kernels)
+    least = FAST_ROWS if flash == "on" and not hybrid else 0
     if whole:
-        ubatch = max(context, int(parameters.get("num_ubatch") or 0))
+        step = ubatch = max(context, int(parameters.get("num_ubatch") or 0))
         reasons["num_ubatch"] = "a bidirectional prompt must be read in one piece"
+    elif "num_ubatch" in parameters:
+        ubatch = int(parameters["num_ubatch"])
+        # The last part of a state may be longer than the others, by less than `least`.
+        step = ubatch - least if ubatch >= 2 * least else ubatch
+        reasons["num_ubatch"] = "PARAMETER num_ubatch"
+    elif gpu:
+        step = ubatch = GPU_UBATCH
+        reasons["num_ubatch"] = "what llama.cpp takes on a GPU"
     else:
-        ubatch = int(parameters.get("num_ubatch") or DEFAULT_UBATCH)
-        reasons["num_ubatch"] = "PARAMETER num_ubatch" if "num_ubatch" in parameters else "fastest prefill on CPUs"
-    batch = max(ubatch, int(parameters.get("num_batch") or 0))
-    threads, reasons["num_thread"] = _threads(parameters, environment)
-    flash, reasons["flash_attention"] = _flash_attention(parameters, gpu)
+        step = kernels.ubatch if kernels else DEFAULT_STEP
+        ubatch = max(WAVE_TOKENS, step + least)
+        reasons["num_ubatch"] = kernels.reasons["num_ubatch"] if kernels else "the default"
+    if hybrid or whole:
+        parallel = 1
+        reasons["parallel"] = "models with a recurrent state, or that read both ways, share no decode calls"
+    else:
+        parallel = max(1, min(parallel, MOST_SEQUENCES // 4))
+        reasons["parallel"] = "LOCALDECIDE_NUM_PARALLEL"
+    batch = max(ubatch, int(parameters.get("num_batch") or 0), min(parallel * ubatch, LARGEST_BATCH))
     kv_type = str(parameters.get("kv_cache_type", "f16"))
     reasons["kv_cache_type"] = "PARAMETER kv_cache_type" if "kv_cache_type" in parameters else "the default"
-    sequences = HYBRID_SEQUENCES if hybrid else SEQUENCES
-    return Tuning(context, batch, ubatch, threads, sequences, OUTPUTS, flash, kv_type, reasons)
+    branches = HYBRID_BRANCHES if hybrid else min(BRANCHES, (MOST_SEQUENCES - 1) // parallel - 2)
+    least = least if step + least <= ubatch and not whole else 0
+    return Tuning(context, batch, ubatch, step, least, threads, parallel, branches, flash, kv_type, kernels, reasons)
 
 
-def _flash_attention(parameters: Mapping[str, Any], gpu: bool) -> tuple[str, str]:
+def _flash_attention(
+    parameters: Mapping[str, Any], gpu: bool, hybrid: bool, kernels: Kernels | None
+) -> tuple[str, str]:
     given = str(parameters.get("flash_attention", "auto"))
     if given != "auto":
         return given, "PARAMETER flash_attention"
     if gpu:
         return "auto", "llama.cpp decides on a GPU"
-    # Its CPU kernel is fast from 64 rows on and slow below; a question on a state that is decoded
-    # already has fewer. Measured at 1000 tokens of state: 16 rows 4.1 times slower with it, 40 rows 4.6,
-    # 64 rows 0.9, and a prefill 0.87.
-    return "off", "questions have fewer rows than the CPU's kernel for it needs"
+    if hybrid:
+        return "off", "branches of a recurrent model are short, and the CPU's kernel for it needs many rows"
+    if kernels is None:
+        return "on", "the default"
+    return "on" if kernels.flash_attention else "off", kernels.reasons["flash_attention"]
 
 
-def _threads(parameters: Mapping[str, Any], environment: Mapping[str, str]) -> tuple[int, str]:
+def _threads(parameters: Mapping[str, Any], environment: Mapping[str, str], kernels: Kernels | None) -> tuple[int, str]:
     if given := int(parameters.get("num_thread") or 0):
         return given, "PARAMETER num_thread"
     if (text := environment.get("LOCALDECIDE_NUM_THREADS", "").strip()).isdigit() and int(text):
         return int(text), "LOCALDECIDE_NUM_THREADS"
+    if kernels is not None:
+        return kernels.threads, kernels.reasons["num_thread"]
+    return default_threads(), "physical cores this process may use"
+
+
+def default_threads() -> int:
+    """The cores this process may use, second threads of a core left out."""
     allowed = usable_cpus()
-    cores = physical_cores() or allowed
-    return max(1, min(cores, allowed)), "physical cores this process may use"
+    return max(1, min(physical_cores() or allowed, allowed))
 
 
 def usable_cpus() -> int:

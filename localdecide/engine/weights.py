@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import llama_cpp as llama
+from gguf import GGMLQuantizationType, LlamaFileType
 
 from localdecide.core.errors import BadModelFile
 
@@ -111,6 +112,19 @@ def read_metadata(model: Any) -> dict[str, Any]:
         value = _text(llama.llama_model_meta_val_str_by_index, model, index)
         metadata[key] = value if key.startswith(("general.", "tokenizer.chat_template")) else _typed(value)
     return metadata
+
+
+def main_type(metadata: Mapping[str, Any]) -> str:
+    """The ggml type ("Q4_K", "F16", ...) that a header says most weights have; F16 where it says nothing known."""
+    try:
+        name = LlamaFileType(int(metadata["general.file_type"])).name
+    except (KeyError, ValueError):
+        return "F16"
+    # MOSTLY_Q4_K_M, ALL_F32: what is mixed in, and how much of it, does not matter here.
+    parts = name.split("_")[1:]
+    while parts and "_".join(parts) not in GGMLQuantizationType.__members__:
+        del parts[-1]
+    return "_".join(parts) or "F16"
 
 
 def _text(read: Callable[..., int], model: Any, index: int) -> str:

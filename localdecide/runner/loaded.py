@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from localdecide.core import frames
 from localdecide.core.decision import Decision, Result
 from localdecide.core.errors import LocaldecideError, ModelFailed
 from localdecide.core.model import ModelSpec
+from localdecide.core.plan import Plan, Rows
 from localdecide.core.questions import Noul
-from localdecide.engine.base import Engine, Work, never, nothing
+from localdecide.engine.base import Engine, SharedEngine, Work, never, nothing
 from localdecide.families.base import Family, Model, check_options, reading
 from localdecide.families.fitting import check_model
 from localdecide.families.registry import family_for
@@ -21,6 +24,15 @@ from localdecide.runner.score import score
 from localdecide.runner.tensors import head_tensors, output_rows
 
 _PROBE = Decision("x", {"probe": Noul("Is it?")})
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A decision and what its family wants to know. started: seconds of `time.perf_counter`."""
+
+    decision: Decision
+    plan: Plan
+    started: float
 
 
 class LoadedModel:
@@ -42,6 +54,8 @@ class LoadedModel:
             head=head,
             output_rows=output_rows(spec.path),
         )
+        self._shared = self._engine if isinstance(self._engine, SharedEngine) else None
+        self._running: dict[Any, tuple[Job, _Asked]] = {}
         check_model(self._family, self._model)
         if not options.get("describe"):
             self._warm()
@@ -74,12 +88,19 @@ class LoadedModel:
         interrupt: Callable[[], Work | None] = nothing,
     ) -> Result:
         """All readings of a decision."""
+        asked = self._ask(decision)
+        exact = decision.options.exact
+        rows = self._engine.evaluate(asked.plan, exact=exact, cancelled=cancelled, interrupt=interrupt)
+        return self._result(asked, rows)
+
+    def _ask(self, decision: Decision) -> _Asked:
         started = time.perf_counter()
         check_options(self._family, decision.options)
-        plan = self._family.plan(decision, self._model)
-        exact = decision.options.exact
-        rows = self._engine.evaluate(plan, exact=exact, cancelled=cancelled, interrupt=interrupt)
-        evidence = self._family.read(decision, self._model, plan, rows)
+        return _Asked(decision, self._family.plan(decision, self._model), started)
+
+    def _result(self, asked: _Asked, rows: Rows) -> Result:
+        decision = asked.decision
+        evidence = self._family.read(decision, self._model, asked.plan, rows)
         readings = {key: reading(evidence[key], decision.options.temperature) for key in decision.questions}
         return Result(
             model=self._model.spec.name,
@@ -88,9 +109,42 @@ class LoadedModel:
             decoded_tokens=rows.decoded,
             cached_tokens=rows.cached,
             joint=self._family.JOINT,
-            exact=exact,
-            compute_seconds=time.perf_counter() - started,
+            exact=decision.options.exact,
+            compute_seconds=time.perf_counter() - asked.started,
         )
+
+    # Decisions side by side.
+
+    @property
+    def room(self) -> int:
+        """How many more decisions may be started; 0 where none share decode calls."""
+        shared = self._shared
+        return shared.parallel - len(self._running) if shared and shared.parallel > 1 else 0
+
+    @property
+    def running(self) -> int:
+        """Decisions that were started and have not ended."""
+        return len(self._running)
+
+    def start(self, job: Job) -> None:
+        """Begin a decision beside those that run; there must be `room`. Raises what `handle` raises."""
+        assert self._shared is not None
+        asked = self._ask(frames.decision_from_wire(job.message["decision"]))
+        exact = asked.decision.options.exact
+        ticket = self._shared.start(asked.plan, exact=exact, cancelled=job.cancelled.is_set)
+        self._running[ticket] = job, asked
+
+    def step(self) -> Iterator[tuple[Job, Callable[[], dict[str, Any]]]]:
+        """One decode call; the jobs that ended with it, each with what `handle` would do."""
+        assert self._shared is not None
+        for ticket, rows in self._shared.step():
+            job, asked = self._running.pop(ticket)
+            yield job, partial(self._ended, asked, rows)
+
+    def _ended(self, asked: _Asked, rows: Rows | Exception) -> dict[str, Any]:
+        if isinstance(rows, Exception):
+            raise rows
+        return frames.result_to_wire(self._result(asked, rows))
 
     @property
     def cache_bytes(self) -> int:

@@ -14,8 +14,9 @@ from localdecide.families.registry import refuse_unreadable
 def open_engine(spec: ModelSpec, options: Mapping[str, Any], progress: Callable[[float], None]) -> Engine:
     """The engine of a model. A path of `fake:` opens the deterministic fake (for contract tests).
 
-    options: `describe`, for a model without weights that can only be described; `cache_bytes`; `derived`, a
-    folder for faster copies of weights (none where it is absent); `memory`, bytes that models may use.
+    options: `describe`, for a model without weights that can only be described; `cache_bytes`; `parallel`,
+    requests that may share decode calls; `derived`, a folder for faster copies of weights (none where it is
+    absent); `measured`, a folder for what is known of this machine; `memory`, bytes that models may use.
 
     Raises BadModelFile, and NotSupported where the model's family says what this build lacks for it.
     """
@@ -42,4 +43,5 @@ def open_engine(spec: ModelSpec, options: Mapping[str, Any], progress: Callable[
     folder = Path(options["derived"]) if options.get("derived") else None
     path, weights = choose_weights(spec.path, folder, int(options.get("memory", 0)), progress)
     cache = int(options.get("cache_bytes", 0))
-    return LlamaEngine(path, spec.parameters, weights=weights, cache_bytes=cache, progress=progress)
+    parallel = int(options.get("parallel", 1))
+    return LlamaEngine(path, spec.parameters, weights=weights, cache_bytes=cache, parallel=parallel, progress=progress)

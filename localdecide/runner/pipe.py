@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 from localdecide.core import frames
 from localdecide.core.errors import LocaldecideError, ModelFailed
 from localdecide.core.model import ModelSpec
-from localdecide.engine.base import Work, nothing
+from localdecide.engine.base import Work
 from localdecide.runner.queue import Job, WorkQueue
 
 logger = logging.getLogger(__name__)
@@ -79,10 +79,10 @@ def _work(first: dict[str, Any], pipe: Pipe, queue: WorkQueue) -> None:
         pipe.send({"op": "failed", "error": _wire(error)})
         return
 
-    def answer(job: Job, interrupt: Callable[[], Work | None]) -> None:
+    def answer(job: Job, ask: Callable[[], dict[str, Any]]) -> None:
         # A reply that is not JSON must not end this thread: a runner without it answers pings and nothing else.
         try:
-            pipe.send({"id": job.id, "result": model.handle(job, interrupt), "cache_bytes": model.cache_bytes})
+            pipe.send({"id": job.id, "result": ask(), "cache_bytes": model.cache_bytes})
         except Exception as error:
             pipe.send({"id": job.id, "error": _wire(error)})
         finally:
@@ -91,11 +91,26 @@ def _work(first: dict[str, Any], pipe: Pipe, queue: WorkQueue) -> None:
     def between(running: Job) -> Work | None:
         """A much shorter job that waits behind a long one: it is answered between two parts of its state."""
         shorter = queue.take_shorter(running)
-        return None if shorter is None else partial(answer, shorter, nothing)
+        return None if shorter is None else partial(answer, shorter, partial(model.handle, shorter))
+
+    def start(job: Job) -> None:
+        try:
+            model.start(job)
+        except Exception as error:
+            pipe.send({"id": job.id, "error": _wire(error)})
+            queue.done(job)
 
     while True:
         job = queue.take()
-        answer(job, partial(between, job))
+        if not (job.is_decision and model.room):
+            answer(job, partial(model.handle, job, partial(between, job)))
+            continue
+        start(job)
+        while model.running:
+            while model.room and (next_job := queue.take_decision()):
+                start(next_job)
+            for ended, result in model.step():
+                answer(ended, result)
 
 
 def _wire(error: Exception) -> dict[str, Any]:

@@ -66,6 +66,12 @@ class WorkQueue:
             found = next(shorter, None)
             return None if found is None else self._start(found)
 
+    def take_decision(self) -> Job | None:
+        """The oldest job if it is a decision, or None: what comes after other work waits for it."""
+        with self._changed:
+            oldest = next(iter(self._waiting.values()), None)
+            return self._start(oldest) if oldest is not None and oldest.is_decision else None
+
     def done(self, job: Job) -> None:
         with self._changed:
             del self._running[job.id]

@@ -19,8 +19,8 @@ SPARE = 0.1
 # The runner's sizes where no PARAMETER says otherwise; `engine/tuning.py` has the reasons.
 CONTEXT = 4096
 UBATCH = 256
+BRANCHES = 512
 OUTPUTS = 64
-SEQUENCES = 64
 RECURRENT_SEQUENCES = 8
 KV_BYTES = {"f16": 2, "f32": 4}
 
@@ -62,18 +62,21 @@ class Estimate:
         return self.weights + self.kv + self.recurrent + self.compute + self.process
 
 
-def estimate(shape: Shape, parameters: Mapping[str, Any]) -> Estimate:
+def estimate(shape: Shape, parameters: Mapping[str, Any], parallel: int = 1) -> Estimate:
     """parameters: num_ctx, num_ubatch, kv_cache_type and flash_attention of the model, where given.
 
+    parallel: requests that may share decode calls, each with cells of its own.
+
     KV cache: cells x layers' heads x (key + value length) x bytes a number, cells being the context and
-    two ubatches on top of it. Compute buffer: the widest tensors of one ubatch in float32, measured to be
+    two waves of branches on top of it. Compute buffer: the widest tensors of one ubatch in float32, measured to be
     about twice (residual, attention and feed-forward rows), and one row of the vocabulary for each output.
     """
     context = int(parameters.get("num_ctx") or 0) or min(shape.context_train or CONTEXT, CONTEXT)
     ubatch = int(parameters.get("num_ubatch") or UBATCH)
     if not shape.causal:
         ubatch = max(ubatch, context)
-    cells = context + 2 * ubatch
+    shares = shape.causal and not shape.recurrent_bytes
+    cells = (context + BRANCHES) * (parallel if shares else 1)
     number = KV_BYTES.get(str(parameters.get("kv_cache_type", "f16")), 4)
     kv = cells * sum(shape.kv_heads) * (shape.key_length + shape.value_length) * number
     rows = 8 * shape.embedding_length + 3 * shape.feed_forward_length

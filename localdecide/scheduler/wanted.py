@@ -39,10 +39,10 @@ class Wanted:
         return self.estimate.total + self.cache
 
 
-def wanted(model: StoredModel, default: KeepAlive, cache: int, root: Path) -> Wanted:
+def wanted(model: StoredModel, default: KeepAlive, cache: int, root: Path, parallel: int = 1) -> Wanted:
     """Reads the GGUF's header. default: the server's keep_alive. cache: bytes of a runner's state cache.
 
-    root: the store's folder.
+    root: the store's folder. parallel: requests that may share decode calls.
 
     Raises BadModelFile, StoreFailed.
     """
@@ -61,7 +61,7 @@ def wanted(model: StoredModel, default: KeepAlive, cache: int, root: Path) -> Wa
         context_train=facts.context_train,
         causal=causal,
     )
-    estimate = memory.estimate(shape, spec.parameters)
+    estimate = memory.estimate(shape, spec.parameters, parallel)
     # A PARAMETER was checked when the model was made; absent or null means the server's own.
     keep = parse_keep_alive(spec.parameters.get("keep_alive")) or default
     return Wanted(model, spec, estimate, cache, keep.seconds)

@@ -16,6 +16,10 @@ def derived_folder(root: Path) -> Path:
     return root / "derived"
 
 
+def measured_folder(root: Path) -> Path:
+    return root / "measured"
+
+
 def derived_files(root: Path) -> Iterator[tuple[str, Path, int]]:
     """Digest of the blob, path and bytes of every derived file."""
     folder = derived_folder(root)

@@ -261,6 +261,34 @@ def test_kill_9_of_a_runner_during_twenty_requests(daemon: Daemon) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX systems")
+def test_requests_that_share_decode_calls(root: Path, daemon: Daemon) -> None:
+    """Four lanes, twelve clients, a broken request and one that leaves among them: the answers of alone, nearly."""
+    states = [f"Case {number}: {STATE} {'more ' * (40 * (number % 3))}" for number in range(12)]
+    alone = [json.loads(daemon.decide(state)[1])["answers"] for state in states]
+    shared = start(root, num_parallel="4")
+    try:
+        assert shared.decide()[0] == 200
+        shown = json.loads(shared.ask("POST", "/api/show", {"model": "smollm2"})[1])
+        with ThreadPoolExecutor(14) as pool:
+            replies = [pool.submit(shared.decide, state) for state in states]
+            broken = pool.submit(shared.decide, "again " * 5000)
+            with socket.create_connection(("127.0.0.1", shared.port)) as leaving:
+                body = json.dumps({"state": LONG, "questions": QUESTIONS}).encode()
+                leaving.sendall(
+                    b"POST /v1/systemone HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body)
+                )
+                leaving.sendall(body)
+                time.sleep(0.3)
+            found = [json.loads(reply.result()[1])["answers"] for reply in replies]
+        assert broken.result()[0] == 400
+        for mine, wanted in zip(found, alone, strict=True):
+            assert mine["tone"]["probabilities"] == pytest.approx(wanted["tone"]["probabilities"], abs=0.02)
+            assert mine["urgent"]["noul"] == pytest.approx(wanted["urgent"]["noul"], abs=0.02)
+    finally:
+        assert shared.end() == 0
+    assert 4 == shown["loaded"]["engine"]["parallel"]
+
+
 def test_a_full_queue_refuses_and_a_signal_drains(root: Path) -> None:
     """Beyond the bound 503 with Retry-After; after SIGTERM what runs is answered, nothing new is, and all ends."""
     daemon = start(root, max_queue="2", shutdown_grace="60s")

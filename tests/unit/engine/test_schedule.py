@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localdecide.core.plan import Labels, Prompt
-from localdecide.engine.schedule import WAVE_TOKENS, Group, schedule
+from localdecide.engine.schedule import WAVE_TOKENS, Group, cuts, schedule
 
 STATE = tuple(range(100, 120))
 
@@ -26,7 +26,8 @@ def decoded(groups: list[Group]) -> int:
     for group in groups:
         total += len(group.prefix)
         for spine in group.spines:
-            total += spine.end - spine.begin + sum(len(wave.tree.tokens) for wave in spine.waves)
+            alone = spine.waves[0].start == spine.end
+            total += (spine.end - spine.begin if alone else 0) + sum(len(wave.tree.tokens) for wave in spine.waves)
     return total
 
 
@@ -36,7 +37,60 @@ def test_every_shared_text_is_decoded_once() -> None:
     groups = schedule(prompts, exact=False, sequences=8, tree=True)
 
     assert len(STATE) + 8 == decoded(groups)
-    assert (20, 24) == (groups[0].spines[0].begin, groups[0].spines[0].end)
+    assert 1 == len(groups[0].spines[0].waves)
+
+
+def many(common: int, own: int, count: int = 30) -> list[Prompt]:
+    """Prompts that begin with `common` tokens and end each in `own` tokens of its own, in no order."""
+    texts = [[*range(common), 1000 + index * 7 % count, *range(own - 1)] for index in range(count)]
+    return [prompt(str(index), text) for index, text in enumerate(texts)]
+
+
+def test_a_short_spine_is_the_trunk_of_the_first_wave() -> None:
+    """It needs no call of its own; later waves stand on it, and all of it is decoded once."""
+    groups = schedule(many(24, 16), exact=False, sequences=64, tree=True)
+    spine = groups[0].spines[0]
+
+    assert (20, 44) == (spine.begin, spine.end)
+    assert [(20, 24), (44, 0)] == [(wave.start, wave.trunk) for wave in spine.waves]
+    assert tuple(range(24)) == tuple(spine.waves[0].tree.tokens[:24])
+    assert len(STATE) + 24 + 30 * 16 == decoded(groups)
+
+
+def test_a_long_spine_is_decoded_before_its_waves() -> None:
+    """A wave that was mostly trunk would have few branches."""
+    groups = schedule(many(200, 16), exact=False, sequences=64, tree=True)
+    spine = groups[0].spines[0]
+
+    assert [(220, 0)] * 2 == [(wave.start, wave.trunk) for wave in spine.waves]
+    assert len(STATE) + 200 + 30 * 16 == decoded(groups)
+
+
+def test_waves_are_of_about_one_size() -> None:
+    """No short wave is left at the end: the kernels are slowest on those."""
+    waves = schedule(many(0, 20, 27), exact=False, sequences=64, tree=True)[0].spines[0].waves
+
+    assert [180, 180, 180] == [len(wave.tree.tokens) for wave in waves]
+
+
+def test_prompts_that_share_text_share_a_wave() -> None:
+    """Of 40 prompts that begin in four ways, none of the four is decoded twice, whatever order they came in."""
+    prompts = [prompt(str(index), [index % 4, *range(10), 100 + index, 9, 9]) for index in range(40)]
+
+    assert len(STATE) + 4 * 11 + 40 * 3 == decoded(schedule(prompts, exact=False, sequences=64, tree=True))
+
+
+@given(st.integers(1, 5000), st.integers(1, 300), st.integers(0, 300))
+def test_cuts_are_every_step_and_leave_no_short_part(length: int, step: int, least: int) -> None:
+    """Ends ascend to the length; all but the last two are at multiples of the step."""
+    least = min(least, step)
+    ends = cuts(length, step, least)
+    parts = [end - begin for begin, end in zip([0, *ends], ends, strict=False)]
+
+    assert length == ends[-1] == sum(parts)
+    assert {step} >= set(parts[:-1])
+    assert parts[-1] <= step + max(0, least - 1)
+    assert parts[-1] >= min(least, length)
 
 
 def test_exact_questions_are_cut_alone() -> None:
@@ -52,7 +106,8 @@ def test_exact_questions_are_cut_alone() -> None:
 
 def test_a_spine_ends_before_the_first_read() -> None:
     """What is read is decoded in a wave, where rows are kept."""
-    prompts = [prompt("a", [1, 2, 3, 4, 5, 6], [4]), prompt("b", [1, 2, 3, 4, 5, 7], [5])]
+    same = [1, 2, 3, 4, 5]
+    prompts = [prompt(str(index), [*same, 10 + index, *range(150)], [4 + index, 155]) for index in range(2)]
 
     assert schedule(prompts, exact=False, sequences=8, tree=True)[0].spines[0].end == len(STATE) + 4
 
@@ -84,6 +139,8 @@ def test_every_prompt_is_decoded_whole_within_limits(
                 assert len(wave.prompts) <= sequences
                 longest = max(len(prompts[index].tokens) - wave.start for index in wave.prompts)
                 assert len(wave.tree.tokens) <= WAVE_TOKENS + longest
+                assert all(len(slots) >= wave.trunk for slots in wave.tree.slots)
+                assert wave.start + wave.trunk in (wave.start, spine.end)
                 for branch, index in enumerate(wave.prompts):
                     slots = wave.tree.slots[branch]
                     own = tuple(wave.tree.tokens[slot] for slot in slots)

@@ -18,6 +18,7 @@ class Odd:
     """A model whose replies are given by the request itself."""
 
     cache_bytes = 7
+    room = 0
 
     def __init__(self, info: Any) -> None:
         self._info = info
@@ -25,7 +26,7 @@ class Odd:
     def describe(self) -> Any:
         return self._info
 
-    def handle(self, job: Job, interrupt: Any) -> Any:
+    def handle(self, job: Job, interrupt: Any = None) -> Any:
         return {"value": {"nan": float("nan"), "set": {1}, "text": "ok"}[job.message["ask"]]}
 
 

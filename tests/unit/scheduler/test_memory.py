@@ -42,7 +42,16 @@ def test_recurrent_layers_keep_a_state_per_sequence_and_no_cache():
     """A hybrid with one attention layer in four: 8 states, and KV for the one."""
     shape = Shape(weights=0, kv_heads=(0, 0, 0, 2), key_length=256, value_length=256, recurrent_bytes=MIB)
     estimate = memory.estimate(shape, {"num_ctx": 1000, "num_ubatch": 100})
-    assert (estimate.recurrent, estimate.kv) == (8 * MIB, 1200 * 2 * 512 * 2)
+    assert (estimate.recurrent, estimate.kv) == (8 * MIB, 1512 * 2 * 512 * 2)
+
+
+def test_requests_that_share_decode_calls_each_need_a_cache():
+    """Four of them, four caches; a recurrent model shares none."""
+    attention = Shape(weights=0, kv_heads=(2,), key_length=1, value_length=1)
+    hybrid = Shape(weights=0, kv_heads=(2, 0), key_length=1, value_length=1, recurrent_bytes=MIB)
+    one, four = (memory.estimate(attention, {"num_ctx": 1000}, parallel).kv for parallel in (1, 4))
+    assert (1512 * 8, 4 * one) == (one, four)
+    assert memory.estimate(hybrid, {"num_ctx": 1000}, 4).kv == one
 
 
 def test_an_encoder_needs_one_big_ubatch_and_no_cache():
