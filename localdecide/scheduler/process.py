@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 import sys
+from asyncio.subprocess import PIPE, Process
 from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,6 +20,7 @@ from localdecide.core import frames
 from localdecide.core.errors import LocaldecideError, RunnerDied, from_wire
 from localdecide.core.model import ModelSpec
 from localdecide.scheduler import child
+from localdecide.scheduler.voice import Voice
 
 RUNNER = ("-m", "localdecide.runner")
 ENCODE_IN_THREAD = 1 << 18  # base64 characters of images; below it, a thread costs more than it saves
@@ -49,7 +50,7 @@ class RunnerProcess:
         self._command = tuple(command)
         self._log = logging.getLogger(f"localdecide.runner.{spec.name}")
         self._last_lines: deque[str] = deque(maxlen=20)
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: Process | None = None
         self._watch: asyncio.Task[None] | None = None
         self._gone = asyncio.Event()
         self._stopping = False
@@ -75,16 +76,18 @@ class RunnerProcess:
         """
         if self._stopping:
             raise self._died("was stopped before it started")
-        self._process = await asyncio.create_subprocess_exec(
+        transport, voice = await self._loop.subprocess_exec(
+            lambda: Voice(self._loop, self._hear),
             sys.executable,
             *self._command,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
             env=child.environment(),
             **child.own_session(),
         )
-        self._watch = self._loop.create_task(self._see_through(self._process), name=f"runner {self.spec.name}")
+        self._process = Process(transport, voice, self._loop)
+        self._watch = self._loop.create_task(self._see_through(self._process, voice), name=f"runner {self.spec.name}")
         if self._stopping:
             await self.stop(patience=0)
             raise self._died("was stopped before it started")
@@ -104,7 +107,7 @@ class RunnerProcess:
         number, future = self._last_id, self._loop.create_future()
         self._pending[number] = (self._loop.time(), future)
         try:
-            await self._send({"op": op, "id": number, **fields})
+            await self._send({"op": op, "id": number, **fields}, finite=True)
             return await future
         except asyncio.CancelledError:
             self._write(frames.encode({"op": "cancel", "id": number}))
@@ -145,12 +148,13 @@ class RunnerProcess:
 
     # Out.
 
-    async def _send(self, message: Mapping[str, Any]) -> None:
+    async def _send(self, message: Mapping[str, Any], *, finite: bool = False) -> None:
+        """finite: see `frames.encode`."""
         decision = message.get("decision", {})
         if sum(map(len, decision.get("images", ()))) > ENCODE_IN_THREAD:
-            frame = await asyncio.to_thread(frames.encode, message)
+            frame = await asyncio.to_thread(frames.encode, message, finite=finite)
         else:
-            frame = frames.encode(message)
+            frame = frames.encode(message, finite=finite)
         self._write(frame)
         # A child that has gone is noticed, and told to the caller, by whoever reads its output.
         with contextlib.suppress(ConnectionError):
@@ -164,18 +168,15 @@ class RunnerProcess:
 
     # In.
 
-    async def _see_through(self, process: asyncio.subprocess.Process) -> None:
-        """Reads what the child says until it is gone, then ends what still waits for it."""
-        assert process.stdout is not None
+    async def _see_through(self, process: Process, voice: Voice) -> None:
+        """Waits until the child is gone, then ends what still waits for it."""
         assert process.stderr is not None
         lines = self._loop.create_task(self._read_lines(process.stderr))
         try:
-            await self._read_frames(process.stdout)
+            await voice.ended
         except Exception as nonsense:
             self._log.error("spoke nonsense: %s", nonsense)
             child.kill(process)
-            while await process.stdout.read(1 << 16):
-                pass
         # A child without a voice is of no use; one that has closed its output is ending anyway.
         try:
             async with asyncio.timeout(1.0):
@@ -192,32 +193,22 @@ class RunnerProcess:
             self._log.error("%s", error)
         self._end(error)
 
-    async def _read_frames(self, stream: asyncio.StreamReader) -> None:
-        while True:
-            try:
-                (length,) = frames.HEADER.unpack(await stream.readexactly(frames.HEADER.size))
-                if length > frames.MAX_FRAME:
-                    raise ValueError(f"a frame of {length} bytes")
-                self._hear(json.loads(await stream.readexactly(length)))
-            except asyncio.IncompleteReadError:
-                return
-
     def _hear(self, message: Mapping[str, Any]) -> None:
         self._heard = self._loop.time()
         match message:
+            case {"id": number, "result": result}:
+                if "cache_bytes" in message:
+                    engine = {**self.info.get("engine", {}), "cache_bytes": message["cache_bytes"]}
+                    self.info = {**self.info, "engine": engine}
+                self._settle(self._waiting(number), result=result)
+            case {"id": number, "error": error}:
+                self._settle(self._waiting(number), error=from_wire(error))
             case {"op": "progress"}:
                 pass
             case {"op": "ready", "info": info}:
                 self._settle(self._ready, result=info)
             case {"op": "failed", "error": error}:
                 self._settle(self._ready, error=from_wire(error))
-            case {"id": number, "error": error}:
-                self._settle(self._waiting(number), error=from_wire(error))
-            case {"id": number, **answer}:
-                if "cache_bytes" in answer:
-                    engine = {**self.info.get("engine", {}), "cache_bytes": answer["cache_bytes"]}
-                    self.info = {**self.info, "engine": engine}
-                self._settle(self._waiting(number), result=answer.get("result"))
             case _:
                 raise ValueError(f"a frame with the keys {sorted(message)}")
 
