@@ -28,13 +28,13 @@ _CELLS = 256  # llama.cpp counts KV cells in steps of so many; without flash att
 _TIE, _NEAR = 1.10, 1.05  # fewer threads, and smaller parts, may be this much slower
 _DEPTH, _SLOW_ROWS, _SLOW_DEPTH = 1024, 16, 512
 _WIDEST, _WEIGHTS = 768, 1_300_000  # of the products that are timed
-_BUDGET, _ROUNDS = 0.35, (2, 5)  # seconds; fewest and most runs of each
+_BUDGET, _ROUNDS = 0.4, (2, 10)  # seconds; fewest and most runs of each
 _VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
 class ModelShape:
-    """layers: those with attention. weights: elements that one token is multiplied with, embeddings left out.
+    """layers: those with attention, one at least, and the heads they have. weights: elements that one token is multiplied with, embeddings left out.
 
     kind: the ggml type that most of them have, as loaded ("F16", "Q4_K", ...).
     """
