@@ -34,8 +34,9 @@ _VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class ModelShape:
-    """layers: those with attention, one at least, and the heads they have. weights: elements that one token is multiplied with, embeddings left out.
+    """layers: those with attention, one at least, and the heads they have.
 
+    weights: elements that one token is multiplied with, embeddings left out.
     kind: the ggml type that most of them have, as loaded ("F16", "Q4_K", ...).
     """
 
