@@ -29,6 +29,7 @@ _TIE, _NEAR = 1.10, 1.05  # fewer threads, and smaller parts, may be this much s
 _DEPTH, _SLOW_ROWS, _SLOW_DEPTH = 1024, 16, 512
 _WIDEST, _WEIGHTS = 768, 1_300_000  # of the products that are timed
 _BUDGET, _ROUNDS = 0.4, (2, 10)  # seconds; fewest and most runs of each
+_BUSY = 0.15  # of a run's wall time that its threads spent without a CPU, on average: others have them
 _VERSION = 1
 
 
@@ -54,7 +55,8 @@ class Measured:
 
     products: one row through all weights, by rows. plain: one row on one KV cell in all heads and layers,
     without flash attention, by rows. slow and fast: the same with it, below TILE rows and in full tiles.
-    walls: wall seconds of one row through the timed weights, by threads and rows.
+    walls: wall seconds of one row through the timed weights, by threads and rows; nothing by rows for
+    counts of threads that had to wait for a CPU.
     """
 
     products: Mapping[int, float]
@@ -89,18 +91,18 @@ class Kernels:
         return TILE - rows if padded < bare else 0
 
 
-def measure(shape: ModelShape, folder: Path | None, limit_threads: int) -> Kernels:
-    """Choices for a model on this machine, on at most `limit_threads` threads.
+def measure(shape: ModelShape, folder: Path | None, limit_threads: int, given: int = 0) -> Kernels:
+    """Choices for a model on this machine, on at most `limit_threads` threads, or on `given` where that is not 0.
 
     What was measured is kept in `folder`, one file per machine and shape, and used again: choices move the
     last bits of answers. Without a folder, or where it takes no file, it is kept as long as the process lives.
     """
     path = folder / _record_name(shape) if folder is not None else None
     found = (_read(path, shape) if path is not None else None) or _kept.get(shape)
-    counts = thread_counts(limit_threads)
+    counts = thread_counts(given or limit_threads)
     if found is None or any(count not in found.walls for count in counts):
         found = _merged(found, _benchmark(shape, counts), path, shape)
-    return choose(shape, found, counts)
+    return choose(shape, found, counts, given)
 
 
 _kept: dict[ModelShape, Measured] = {}
@@ -127,25 +129,37 @@ def thread_counts(limit: int) -> tuple[int, ...]:
     return tuple(sorted(count for count in counts if count > 0))
 
 
-def choose(shape: ModelShape, measured: Measured, counts: tuple[int, ...]) -> Kernels:
-    """The choices that follow from what was measured; `counts` of threads are open."""
-    passed = {count: sum(measured.walls[count].values()) for count in counts}
+def choose(shape: ModelShape, measured: Measured, counts: tuple[int, ...], given: int = 0) -> Kernels:
+    """The choices that follow from what was measured; `counts` of threads are open, unless one is `given`.
+
+    Counts that a busy machine kept from being measured leave it at the most: what keeps it busy may end.
+    """
+    passed = {count: sum(measured.walls[count].values()) for count in counts if measured.walls[count]}
     best = min(passed.values())
-    threads = min(count for count in counts if passed[count] <= _TIE * best)
+    if given or len(passed) < len(counts):
+        threads = given or max(counts)
+    else:
+        threads = min(count for count in counts if passed[count] <= _TIE * best)
     costs = Costs(shape, measured, threads)
     parts = {flash: costs.part(flash) for flash in (True, False)}
     totals = {flash: costs.state(parts[flash], flash) + costs.decode(_QUESTION, _STATE, flash) for flash in parts}
     flash = totals[True] < totals[False]
     ubatch = parts[flash]
     fastest = min(UBATCHES, key=lambda size: costs.state(size, flash))
-    wait, near = passed[threads] / passed[1], costs.state(ubatch, flash) / costs.state(fastest, flash)
+    near = costs.state(ubatch, flash) / costs.state(fastest, flash)
     reasons = {
-        "num_thread": f"{wait:.2f} of the time of one thread, measured with {', '.join(map(str, counts))}",
+        "num_thread": _why(passed, counts, threads),
         "num_ubatch": f"a state takes {near:.2f} of the time of parts of {fastest}, measured",
         "flash_attention": f"a request takes {totals[True] / totals[False]:.2f} of the time with it, measured",
     }
     fast = measured.fast * tile_rows(TILE, shape.heads, threads) / TILE
     return Kernels(threads, flash, ubatch, measured.products[TILE], measured.slow, fast, reasons)
+
+
+def _why(passed: Mapping[int, float], counts: tuple[int, ...], threads: int) -> str:
+    if len(passed) < len(counts):
+        return "CPUs this process may use; the machine was too busy to measure fewer"
+    return f"{passed[threads] / passed[1]:.2f} of the time of one thread, measured with {', '.join(map(str, counts))}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +200,8 @@ class Costs:
 
     def _speedup(self, rows: int) -> float:
         walls = self.measured.walls
+        if not walls[self.threads]:
+            return self.threads
         return _nearest(walls[1], rows) / _nearest(walls[self.threads], rows)
 
 
@@ -224,6 +240,7 @@ def _benchmark(shape: ModelShape, counts: tuple[int, ...]) -> Measured:
     sizes = (heads, min(8, shape.kv_heads), shape.head_dim)
     spent: dict[tuple[str, int, int], float] = {}
     passed: dict[tuple[str, int, int], float] = {}
+    waited: dict[tuple[str, int, int], float] = {}
     with Bench() as bench:
         graphs: dict[tuple[str, int], int] = {
             **{("product", rows): bench.product(shape.kind, width, rows, matrices) for rows in UBATCHES},
@@ -240,7 +257,8 @@ def _benchmark(shape: ModelShape, counts: tuple[int, ...]) -> Measured:
                     key = (name, rows, threads)
                     cpu, wall = bench.run(graph, threads)
                     spent[key] = min(cpu, spent.get(key, math.inf))
-                    passed[key] = min(wall, passed.get(key, math.inf))
+                    if wall < passed.get(key, math.inf):
+                        passed[key], waited[key] = wall, 1 - cpu / (wall * threads)
     products = shape.weights / (matrices * width**2)
     attention = shape.layers * shape.heads / heads
     return Measured(
@@ -248,7 +266,12 @@ def _benchmark(shape: ModelShape, counts: tuple[int, ...]) -> Measured:
         plain={rows: attention * spent["plain", rows, 1] / (rows * _DEPTH) for rows in (_QUESTION, *UBATCHES)},
         slow=attention * spent["flash", _SLOW_ROWS, 1] / (_SLOW_ROWS * _SLOW_DEPTH),
         fast=attention * spent["flash", TILE, 1] / (TILE * _DEPTH),
-        walls={count: {rows: passed["product", rows, count] / rows for rows in UBATCHES} for count in counts},
+        walls={
+            count: {rows: passed["product", rows, count] / rows for rows in UBATCHES}
+            if count == 1 or max(waited["product", rows, count] for rows in UBATCHES) < _BUSY
+            else {}
+            for count in counts
+        },
     )
 
 
@@ -268,13 +291,13 @@ def _read(path: Path, shape: ModelShape) -> Measured | None:
         record = json.loads(path.read_text())
         if (record["version"], record["machine"], record["shape"]) != (_VERSION, _machine(), asdict(shape)):
             return None
-        walls = {int(count): _numbers(record["walls"][count], UBATCHES) for count in record["walls"]}
+        walls = {int(count): _numbers(each, UBATCHES) if each else {} for count, each in record["walls"].items()}
         return Measured(
             products=_numbers(record["products"], UBATCHES),
             plain=_numbers(record["plain"], (_QUESTION, *UBATCHES)),
             slow=_positive(record["slow"]),
             fast=_positive(record["fast"]),
-            walls={1: walls[1], **walls},
+            walls={1: _numbers(record["walls"]["1"], UBATCHES), **walls},
         )
     except (OSError, ValueError, TypeError, LookupError, AttributeError):
         return None

@@ -20,7 +20,7 @@ from localdecide.engine.base import Work, never, nothing, refuse_long
 from localdecide.engine.context import Context, Shape
 from localdecide.engine.evaluation import Decode, Evaluation, Lane, Method, Outputs, Run
 from localdecide.engine.fast_weights import Choice
-from localdecide.engine.kernels import ModelShape
+from localdecide.engine.kernels import Kernels, ModelShape
 from localdecide.engine.schedule import first_read
 from localdecide.engine.sharing import Sharing, Ticket
 from localdecide.engine.state_cache import StateCache
@@ -68,7 +68,10 @@ class LlamaEngine:
         self.width = int(llama.llama_model_n_embd(self._model))
         self._hybrid = bool(llama.llama_model_is_hybrid(self._model) or llama.llama_model_is_recurrent(self._model))
         self._gpu = bool(llama.llama_supports_gpu_offload())
-        self._kernels = None if self._gpu else kernels.measure(self._shape(), measured, tuning.usable_cpus())
+        self._kernels: Kernels | None = None
+        if not self._gpu:
+            given, _ = tuning.given_threads(parameters, os.environ)
+            self._kernels = kernels.measure(self._shape(), measured, tuning.default_threads(), given)
         self._kind = ("causal", "labels")
         self.tuning = self._tune("causal")
         self.cache = StateCache(0, self.tuning.step, cuttable=True)

@@ -150,13 +150,21 @@ def _flash_attention(
 
 
 def _threads(parameters: Mapping[str, Any], environment: Mapping[str, str], kernels: Kernels | None) -> tuple[int, str]:
+    given, reason = given_threads(parameters, environment)
+    if given:
+        return given, reason
+    if kernels is not None:
+        return kernels.threads, kernels.reasons["num_thread"]
+    return default_threads(), "physical cores this process may use"
+
+
+def given_threads(parameters: Mapping[str, Any], environment: Mapping[str, str]) -> tuple[int, str]:
+    """Threads that somebody asked for, and where; 0 for nobody."""
     if given := int(parameters.get("num_thread") or 0):
         return given, "PARAMETER num_thread"
     if (text := environment.get("LOCALDECIDE_NUM_THREADS", "").strip()).isdigit() and int(text):
         return int(text), "LOCALDECIDE_NUM_THREADS"
-    if kernels is not None:
-        return kernels.threads, kernels.reasons["num_thread"]
-    return default_threads(), "physical cores this process may use"
+    return 0, ""
 
 
 def default_threads() -> int:

@@ -252,6 +252,21 @@ def test_without_a_folder_a_process_measures_once(tmp_path: Path, monkeypatch: p
     assert 1 == len(calls)
 
 
+def test_a_busy_machine_keeps_all_its_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counts that had to wait say nothing of what they can; that choice is kept like any other."""
+    calls: list[tuple[int, ...]] = []
+
+    def busy(shape: ModelShape, counts: tuple[int, ...]) -> Measured:
+        calls.append(counts)
+        return replace(measured(), walls={1: dict.fromkeys(ROWS, 1.0), 2: {}, 3: {}, 4: dict.fromkeys(ROWS, 0.9)})
+
+    monkeypatch.setattr(kernels, "_benchmark", busy)
+    first, second, given = measure(SHAPE, tmp_path, 4), measure(SHAPE, tmp_path, 4), measure(SHAPE, tmp_path, 4, 2)
+
+    assert (4, 4, 2, 1) == (first.threads, second.threads, given.threads, len(calls))
+    assert "busy" in first.reasons["num_thread"]
+
+
 def test_a_folder_that_takes_no_file_measures_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A store on a disk that cannot be written still serves."""
     calls = counted(monkeypatch)
