@@ -294,7 +294,7 @@ class LocalService:
     async def health(self) -> dict[str, Any]:
         """ready: the loop runs and every loaded runner answers. queued: requests that wait, all models together."""
         scheduler = self.scheduler
-        turning = await scheduler.turns(PING_SECONDS)
+        turning = scheduler.turns()
         ready = [slot.model for slot in scheduler.state.slots.values() if slot.phase == "ready"]
         answers = await asyncio.gather(*(scheduler.runners[name].ping(PING_SECONDS) for name in ready))
         runners = dict(zip(ready, answers, strict=True))

@@ -1,4 +1,4 @@
-"""The scheduler's loop: an actor that feeds events to the policy and carries out its orders.
+"""The scheduler: feeds events to the policy, one at a time, and carries out its orders.
 
 The clock, the way to make a runner and the memory budget come from outside, so that a test turns the hands.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
@@ -43,25 +44,17 @@ class Scheduler:
         self._newest = 0
         self._specs: dict[int, ModelSpec] = {}
         self._granted: dict[int, asyncio.Future[Runner]] = {}
-        self._events: asyncio.Queue[state.Event] = asyncio.Queue()
+        self._events: deque[state.Event] = deque()
+        self._turning = False
         self._changed = asyncio.Event()
         self._jobs: set[asyncio.Task[None]] = set()
         self._timer: Any = None
-        self._actor = asyncio.get_running_loop().create_task(self._run(), name="scheduler")
+        self.alive = True
 
-    @property
-    def alive(self) -> bool:
-        return not self._actor.done()
-
-    async def turns(self, timeout: float) -> bool:
-        """Whether the loop handles an event within `timeout` seconds."""
-        self._changed.clear()
+    def turns(self) -> bool:
+        """Whether it still handles an event."""
         self._post(state.Tick(self._clock.time()))
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(timeout):
-                await self._changed.wait()
-                return self.alive
-        return False
+        return self.alive
 
     @contextlib.asynccontextmanager
     async def lease(
@@ -109,9 +102,10 @@ class Scheduler:
                 await self._until(lambda: not self.state.slots and not self.state.waiting)
         if self._timer is not None:
             self._timer.cancel()
-        for task in (self._actor, *self._jobs):
+        self._end()
+        for task in self._jobs:
             task.cancel()
-        await asyncio.gather(self._actor, *self._jobs, return_exceptions=True)
+        await asyncio.gather(*self._jobs, return_exceptions=True)
 
     def _look(self, model: str) -> int | None:
         """The budget, where a load may follow; a runner found dead is reported before anyone is sent to it."""
@@ -122,24 +116,35 @@ class Scheduler:
             self._post(state.Gone(model, slot.serial, self._clock.time()))
         return self._budget(sum(slot.bytes for slot in self.state.slots.values()))
 
-    async def _run(self) -> None:
+    def _post(self, event: state.Event) -> None:
+        """Handles the event now; one that comes up meanwhile is handled after it."""
+        self._events.append(event)
+        if self._turning:
+            return
+        self._turning = True
         try:
-            while True:
-                event = await self._events.get()
-                self.state, actions = policy.step(self.state, event, self._limits)
-                for action in actions:
-                    self._carry_out(action)
-                self._forget(event)
-                self._set_timer()
-                self._changed.set()
+            while self.alive and self._events:
+                self._turn(self._events.popleft())
         except Exception:
             log.exception("the scheduler has stopped")
-            raise
+            self._end()
         finally:
-            for granted in self._granted.values():
-                if not granted.done():
-                    granted.set_exception(policy.closing())
-            self._changed.set()
+            self._turning = False
+
+    def _turn(self, event: state.Event) -> None:
+        self.state, actions = policy.step(self.state, event, self._limits)
+        for action in actions:
+            self._carry_out(action)
+        self._forget(event)
+        self._set_timer()
+        self._changed.set()
+
+    def _end(self) -> None:
+        self.alive = False
+        for granted in self._granted.values():
+            if not granted.done():
+                granted.set_exception(policy.closing())
+        self._changed.set()
 
     def _forget(self, event: state.Event) -> None:
         match event:
@@ -184,9 +189,6 @@ class Scheduler:
         if runner.alive and not await runner.ping(PROBE_SECONDS):
             log.warning("the runner of %s does not answer; it is ended", model)
             await runner.stop(HUNG_PATIENCE)
-
-    def _post(self, event: state.Event) -> None:
-        self._events.put_nowait(event)
 
     def _set_timer(self) -> None:
         if self._timer is not None:

@@ -18,7 +18,7 @@ LINES = 1 << 16  # bytes of stderr that may wait to be read
 class Voice(SubprocessStreamProtocol):
     """stdin and stderr are streams, as asyncio makes them; each frame of stdout goes to `hear`.
 
-    ended: done when stdout is at its end; raises what is wrong with a frame, or what `hear` raises, as soon as it comes.
+    ended: done when stdout is at its end; raises as soon as a frame is wrong, or `hear` says so.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, hear: Callable[[Mapping[str, Any]], None]) -> None:

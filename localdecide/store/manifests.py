@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -115,7 +116,7 @@ class Manifests:
         self.folder = root / "manifests"
 
     def path(self, name: ModelName) -> Path:
-        return self.folder.joinpath(*name.parts)
+        return _path(self.folder, name)
 
     def names(self) -> Iterator[tuple[ModelName, Path]]:
         """Every name that has a file, four folders deep and no deeper, so that links cannot lead in circles."""
@@ -155,6 +156,11 @@ class Manifests:
         for folder in list(path.parents)[:3]:
             with contextlib.suppress(OSError):
                 folder.rmdir()
+
+
+@lru_cache(maxsize=256)  # every request asks
+def _path(folder: Path, name: ModelName) -> Path:
+    return folder.joinpath(*name.parts)
 
 
 def _entries(folder: Path) -> list[Path]:
