@@ -44,4 +44,13 @@ def open_engine(spec: ModelSpec, options: Mapping[str, Any], progress: Callable[
     path, weights = choose_weights(spec.path, folder, int(options.get("memory", 0)), progress)
     cache = int(options.get("cache_bytes", 0))
     parallel = int(options.get("parallel", 1))
-    return LlamaEngine(path, spec.parameters, weights=weights, cache_bytes=cache, parallel=parallel, progress=progress)
+    measured = Path(options["measured"]) if options.get("measured") else None
+    return LlamaEngine(
+        path,
+        spec.parameters,
+        weights=weights,
+        cache_bytes=cache,
+        parallel=parallel,
+        measured=measured,
+        progress=progress,
+    )

@@ -40,6 +40,8 @@ from localdecide.engine.llama import LlamaEngine
 from localdecide.engine.weights import start_backend
 parts["runner imports"] = lap()
 start_backend()
+LlamaEngine(sys.argv[1], {"num_ctx": 2048}).close()
+parts["first open on this machine, kernels measured"] = lap()
 engine = LlamaEngine(sys.argv[1], {"num_ctx": 2048})
 parts["model open"] = lap()
 plan = Plan((Prompt("q", (1, 2), (Labels(1, (1,)),)),))

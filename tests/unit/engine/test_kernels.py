@@ -102,11 +102,11 @@ def test_parts_are_larger_where_threads_need_more_rows() -> None:
 
 
 def test_flash_attention_is_used_where_a_request_is_cheaper_with_it() -> None:
-    """A state and a question of 40 rows, together: a fast tile pays, a slow one does not."""
+    """A state and two questions of 40 rows: a fast tile pays, a slow one does not."""
     cheap, dear = chosen(measured(fast=0.5e-6)), chosen(measured(fast=3e-6))
 
     assert (True, False) == (cheap.flash_attention, dear.flash_attention)
-    assert cheap.reasons["flash_attention"] < "a request takes 1.00" < dear.reasons["flash_attention"]
+    assert cheap.reasons["flash_attention"] < "a state and two questions take 1.00" < dear.reasons["flash_attention"]
 
 
 def test_a_question_that_is_slow_with_it_outweighs_a_state_that_is_hardly_faster() -> None:
