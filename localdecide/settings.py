@@ -100,7 +100,7 @@ TABLE: tuple[Setting, ...] = (
     Setting("MAX_LOADED_MODELS", "0", _count, "Models loaded at once; 0 means as many as fit in memory."),
     Setting("MAX_QUEUE", "512", _positive, "Requests that may wait, for all models together; more get 503."),
     Setting("LOAD_TIMEOUT", "5m", _keep_alive, "How long a load may show no progress."),
-    Setting("NUM_THREADS", "0", _count, "Threads of a runner; 0 means the physical cores."),
+    Setting("NUM_THREADS", "0", _count, "Threads of a runner; 0 means as many cores as are fastest here."),
     Setting("NUM_PARALLEL", "1", _positive, "Requests of a model that share decode calls; pays on GPU builds only."),
     Setting("MEMORY", "0", _bytes, "Memory that models may use together; 0 means what the machine has."),
     Setting("CACHE_BYTES", "512MiB", _bytes, "Memory of each runner's state cache."),

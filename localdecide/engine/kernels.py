@@ -29,7 +29,7 @@ _TIE, _NEAR = 1.10, 1.05  # fewer threads, and smaller parts, may be this much s
 _DEPTH, _SLOW_ROWS, _SLOW_DEPTH = 1024, 16, 512
 _WIDEST, _WEIGHTS = 768, 1_300_000  # of the products that are timed
 _BUDGET, _ROUNDS = 0.4, (2, 10)  # seconds; fewest and most runs of each
-_BUSY = 0.15  # of a run's wall time that its threads spent without a CPU, on average: others have them
+_BUSY = 0.4  # of a run in which a thread waited: a fifth for the other threads; more, and others have the CPUs
 _VERSION = 1
 
 
@@ -260,7 +260,7 @@ def _benchmark(shape: ModelShape, counts: tuple[int, ...]) -> Measured:
                     cpu, wall = bench.run(graph, threads)
                     spent[key] = min(cpu, spent.get(key, math.inf))
                     if wall < passed.get(key, math.inf):
-                        passed[key], waited[key] = wall, 1 - cpu / (wall * threads)
+                        passed[key], waited[key] = wall, 1 - cpu / wall
     products = shape.weights / (matrices * width**2)
     attention = shape.layers * shape.heads / heads
     return Measured(
@@ -270,7 +270,7 @@ def _benchmark(shape: ModelShape, counts: tuple[int, ...]) -> Measured:
         fast=attention * spent["flash", TILE, 1] / (TILE * _DEPTH),
         walls={
             count: {rows: passed["product", rows, count] / rows for rows in UBATCHES}
-            if count == 1 or max(waited["product", rows, count] for rows in UBATCHES) < _BUSY
+            if count == 1 or waited["product", max(UBATCHES), count] < _BUSY
             else {}
             for count in counts
         },

@@ -58,7 +58,7 @@ class Subject:
         return Plan(tuple(prompts))
 
     def work(self, size: int, count: int, number: int, exact: bool) -> Callable[[], tuple[int, int]]:
-        """What is timed; returns tokens decoded and padding among them."""
+        """What is timed; returns tokens decoded and rows of padding beside them."""
         if self._family:
             vocabulary = self.engine.vocabulary
             text = state_text(size, number, lambda words: len(vocabulary.tokenize(words)))
@@ -68,7 +68,7 @@ class Subject:
 
         def evaluate() -> tuple[int, int]:
             rows = self.engine.evaluate(plan, exact=exact)
-            return rows.decoded, getattr(rows, "padding", 0)
+            return rows.decoded, rows.padding
 
         return evaluate
 
@@ -129,7 +129,8 @@ def report(subject: Subject, arguments: argparse.Namespace) -> dict[str, Any]:
                 f"{1000 * series.least:.0f}",
                 f"{1000 * series.median:.0f}",
                 str(decoded),
-                "-" if arguments.family else f"{(decoded - padding) / distinct:.2f}",
+                "-" if arguments.family else f"{decoded / distinct:.2f}",
+                str(padding),
                 f"{rate:.0f}",
                 f"{100 * rate / best:.0f} %",
                 f"{ratio:.2f}" if ratio else "-",
@@ -145,6 +146,7 @@ def report(subject: Subject, arguments: argparse.Namespace) -> dict[str, Any]:
             "median ms",
             "decoded",
             "/ distinct",
+            "padding",
             "tok/s",
             "of best",
             "/ 1",
