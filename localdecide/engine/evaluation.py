@@ -18,7 +18,8 @@ from localdecide.core.errors import Cancelled, ModelFailed
 from localdecide.core.plan import Hidden, Labels, Plan, Prompt, Row, Rows
 from localdecide.engine.base import Work
 from localdecide.engine.context import Context
-from localdecide.engine.schedule import Group, Spine, Wave, cuts, schedule
+from localdecide.engine.parts import Parts
+from localdecide.engine.schedule import Group, Spine, Wave, schedule
 from localdecide.engine.state_cache import StateCache
 
 
@@ -82,15 +83,13 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """How an engine evaluates. step: tokens of a state's part; least: of its last part, where there are several;
-    ubatch: rows of one decode call at most.
+    """How an engine evaluates. parts: of a state; ubatch: rows of one decode call at most.
 
     hybrid: whether a sequence cannot be cut. whole: whether a prompt is read in one piece, both ways.
     alone: one branch at a time.
     """
 
-    step: int
-    least: int
+    parts: Parts
     ubatch: int
     hybrid: bool = False
     whole: bool = False
@@ -185,7 +184,7 @@ class Run:
         self._cached += done
         if done == len(prefix):
             return
-        for end in cuts(len(prefix), method.step, method.least):
+        for end in method.parts.ends(len(prefix)):
             if end <= done:
                 continue
             yield from self._plain(prefix[done:end], done, lane.state)
@@ -226,7 +225,7 @@ class Run:
     def _read_spine(self, spine: Spine) -> Generator[Decode, Outputs, None]:
         tokens = self._plan.prompts[spine.waves[0].prompts[0]].tokens
         begin = spine.begin
-        for end in cuts(spine.end - spine.begin, self._method.step, self._method.least):
+        for end in self._method.parts.ends(spine.end - spine.begin):
             yield from self._plain(tokens[begin : spine.begin + end], begin, self._lane.spine)
             begin = spine.begin + end
 

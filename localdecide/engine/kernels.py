@@ -82,6 +82,11 @@ class Kernels:
     fast_cost: float
     reasons: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def doubling(self) -> int:
+        """Tokens behind which a row takes twice the time that it takes behind none."""
+        return max(1, round(self.row_cost / self.fast_cost))
+
     def padding(self, rows: int, depth: int) -> int:
         """Rows to add to a decode of `rows` rows on `depth` KV tokens so that it is cheapest: 0 or up to TILE."""
         if not self.flash_attention or not 0 < rows < TILE:

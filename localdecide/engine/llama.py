@@ -74,7 +74,7 @@ class LlamaEngine:
             self._kernels = kernels.measure(self._shape(), measured, tuning.default_threads(), given)
         self._kind = ("causal", "labels")
         self.tuning = self._tune("causal")
-        self.cache = StateCache(0, self.tuning.step, cuttable=True)
+        self.cache = StateCache(0, self.tuning.parts, cuttable=True)
         self._open: Context | None = None
         self._lanes: list[Lane] = []
         self._shared: Sharing | None = None
@@ -147,14 +147,14 @@ class LlamaEngine:
             self._open = Context(self._model, shape, "encoder", self.width)
         if self._whole and self._open.has_memory:
             self._open.set_causal(False)
-        self.cache = StateCache(self._cache_bytes, chosen.step, chosen.least, cuttable=not self._hybrid)
+        self.cache = StateCache(self._cache_bytes, chosen.parts, cuttable=not self._hybrid)
         count, branches = chosen.parallel, chosen.branches
         self._lanes = [Lane(index * (2 + branches), branches, count == 1) for index in range(count)]
         self._shared = Sharing(self._open, self._lanes)
         # llama.cpp deals the tokens of several sequences out anew when a model is recurrent. It puts
         # its own outputs back in order, but not the rows that an observer sees: one branch at a time.
         alone = self._hybrid and hidden
-        self._method = Method(chosen.step, chosen.least, chosen.ubatch, self._hybrid, self._whole, alone)
+        self._method = Method(chosen.parts, chosen.ubatch, self._hybrid, self._whole, alone)
 
     @property
     def _whole(self) -> bool:
@@ -239,7 +239,7 @@ class LlamaEngine:
             "context": chosen.context,
             "batch": chosen.batch,
             "ubatch": chosen.ubatch,
-            "state_step": chosen.step,
+            "state_step": chosen.parts.step,
             "sequences": chosen.sequences,
             "parallel": chosen.parallel,
             "flash_attention": chosen.flash_attention,

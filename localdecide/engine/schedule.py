@@ -1,7 +1,7 @@
 """How a plan is cut into decode calls: pure, a function of the plan and `exact` alone.
 
-Prompts that begin with the same state form a group. A group's state is decoded once, in parts that
-end at `cuts`; the text all its prompts share next is decoded once on top of it (the spine), and then
+Prompts that begin with the same state form a group. A group's state is decoded once, in `Parts`;
+the text all its prompts share next is decoded once on top of it (the spine), and then
 waves of branches, each a tree in which text that some prompts share occurs once. A short spine needs
 no decode of its own: it is the trunk of the first wave's tree.
 """
@@ -94,17 +94,6 @@ class Group:
 
     prefix: tuple[int, ...]
     spines: tuple[Spine, ...]
-
-
-def cuts(length: int, step: int, least: int) -> list[int]:
-    """Where the decode calls of a text of `length` tokens end: every `step`, the last one at `length`.
-
-    A last part of fewer than `least` tokens (at most `step`) is read with the one before it.
-    """
-    ends = [*range(step, length, step), length]
-    if len(ends) > 1 and length - ends[-2] < least:
-        del ends[-2]
-    return ends
 
 
 def schedule(prompts: Sequence[Prompt], *, exact: bool, sequences: int, tree: bool) -> list[Group]:

@@ -11,19 +11,19 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from localdecide.engine.schedule import cuts
+from localdecide.engine.parts import Parts
 
 
 class StateCache:
-    """Snapshots by their tokens. budget: bytes; step and least: of the fixed cuts at which another state may
-    resume (`schedule.cuts`).
+    """Snapshots by their tokens. budget: bytes; parts: of every state; another one may resume where one
+    of them ends.
 
-    cuttable: whether a restored sequence may be cut back to one of its cuts (attention), or must be used
+    cuttable: whether a restored sequence may be cut back to such a place (attention), or must be used
     as it is (recurrent state).
     """
 
-    def __init__(self, budget: int, step: int, least: int = 0, *, cuttable: bool) -> None:
-        self.budget, self._step, self._least, self._cuttable = budget, step, least, cuttable
+    def __init__(self, budget: int, parts: Parts, *, cuttable: bool) -> None:
+        self.budget, self._parts, self._cuttable = budget, parts, cuttable
         self.size = 0
         self._entries: OrderedDict[tuple[int, ...], NDArray[np.uint8]] = OrderedDict()
 
@@ -55,12 +55,9 @@ class StateCache:
             return len(kept)
         common = _common(kept, wanted)
         if not self._cuttable:
-            return common if common == len(kept) and common in self._cuts(wanted) else 0
-        same = set(self._cuts(kept)).intersection(self._cuts(wanted))
-        return max((cut for cut in same if cut <= common), default=0)
-
-    def _cuts(self, tokens: tuple[int, ...]) -> list[int]:
-        return cuts(len(tokens), self._step, self._least)
+            return common if common == len(kept) and common in self._parts.ends(len(wanted)) else 0
+        same = set(self._parts.ends(len(kept))).intersection(self._parts.ends(len(wanted)))
+        return max((end for end in same if end <= common), default=0)
 
     def put(self, tokens: Sequence[int], snapshot: NDArray[np.uint8]) -> None:
         """Keep a snapshot if it fits the budget at all."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from localdecide.engine.parts import Parts
 from localdecide.engine.schedule import WAVE_TOKENS
 
 DEFAULT_CONTEXT = 4096
@@ -32,12 +33,14 @@ class Kernels(Protocol):
     def ubatch(self) -> int: ...
     @property
     def reasons(self) -> Mapping[str, str]: ...
+    @property
+    def doubling(self) -> int: ...
     def padding(self, rows: int, depth: int) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """context: tokens of one prompt. step: tokens of a state that are read in one call; least: of its last part.
+    """context: tokens of one prompt. parts: in which a state is read.
 
     parallel: requests that share decode calls. branches: of each of them. reasons: why, by name, for
     `show` and `doctor`.
@@ -46,8 +49,7 @@ class Tuning:
     context: int
     batch: int
     ubatch: int
-    step: int
-    least: int
+    parts: Parts
     threads: int
     parallel: int
     branches: int
@@ -131,7 +133,9 @@ def choose(
     reasons["kv_cache_type"] = "PARAMETER kv_cache_type" if "kv_cache_type" in parameters else "the default"
     branches = HYBRID_BRANCHES if hybrid else min(BRANCHES, (MOST_SEQUENCES - 1) // parallel - 2)
     least = least if step + least <= ubatch and not whole else 0
-    return Tuning(context, batch, ubatch, step, least, threads, parallel, branches, flash, kv_type, kernels, reasons)
+    # A state that is read in one piece, or by a GPU, has parts of one size.
+    parts = Parts(step, least, kernels.doubling if kernels and not (whole or gpu) else 0)
+    return Tuning(context, batch, ubatch, parts, threads, parallel, branches, flash, kv_type, kernels, reasons)
 
 
 def _flash_attention(

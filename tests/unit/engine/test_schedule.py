@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localdecide.core.plan import Labels, Prompt
-from localdecide.engine.schedule import WAVE_TOKENS, Group, cuts, schedule
+from localdecide.engine.schedule import WAVE_TOKENS, Group, schedule
 
 STATE = tuple(range(100, 120))
 
@@ -78,19 +78,6 @@ def test_prompts_that_share_text_share_a_wave() -> None:
     prompts = [prompt(str(index), [index % 4, *range(10), 100 + index, 9, 9]) for index in range(40)]
 
     assert len(STATE) + 4 * 11 + 40 * 3 == decoded(schedule(prompts, exact=False, sequences=64, tree=True))
-
-
-@given(st.integers(1, 5000), st.integers(1, 300), st.integers(0, 300))
-def test_cuts_are_every_step_and_leave_no_short_part(length: int, step: int, least: int) -> None:
-    """Ends ascend to the length; all but the last two are at multiples of the step."""
-    least = min(least, step)
-    ends = cuts(length, step, least)
-    parts = [end - begin for begin, end in zip([0, *ends], ends, strict=False)]
-
-    assert length == ends[-1] == sum(parts)
-    assert {step} >= set(parts[:-1])
-    assert parts[-1] <= step + max(0, least - 1)
-    assert parts[-1] >= min(least, length)
 
 
 def test_exact_questions_are_cut_alone() -> None:

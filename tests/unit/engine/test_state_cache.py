@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from localdecide.engine.parts import Parts
 from localdecide.engine.state_cache import StateCache
 
 
@@ -13,7 +14,7 @@ def snapshot(size: int = 10) -> np.ndarray:
 
 def test_the_longest_cut_that_a_cold_run_would_make() -> None:
     """A longer state resumes at a multiple of the step inside what both share."""
-    cache = StateCache(1000, 4, cuttable=True)
+    cache = StateCache(1000, Parts(4), cuttable=True)
     cache.put(range(10), snapshot())
 
     assert [8, 4, 10, None, None] == [
@@ -22,9 +23,17 @@ def test_the_longest_cut_that_a_cold_run_would_make() -> None:
     ]
 
 
+def test_a_state_whose_last_part_was_longer_resumes_before_it() -> None:
+    """A short rest is read with the part before it, so that place was never passed."""
+    cache = StateCache(1000, Parts(4, 2), cuttable=True)
+    cache.put(range(9), snapshot())
+
+    assert [4, 4, 9] == [found and found[0] for found in map(cache.find, (range(20), range(8), range(9)))]
+
+
 def test_recurrent_states_resume_only_where_they_end() -> None:
     """Without cutting, a snapshot serves its own state, and longer ones if it ends at a cut."""
-    cache = StateCache(1000, 4, cuttable=False)
+    cache = StateCache(1000, Parts(4), cuttable=False)
     cache.put(range(8), snapshot())
     cache.put(range(10), snapshot())
 
@@ -35,7 +44,7 @@ def test_recurrent_states_resume_only_where_they_end() -> None:
 
 def test_least_recently_used_goes_first() -> None:
     """The budget holds; what was used last stays."""
-    cache = StateCache(25, 4, cuttable=True)
+    cache = StateCache(25, Parts(4), cuttable=True)
     cache.put([1], snapshot())
     cache.put([2], snapshot())
     cache.find([1])

@@ -53,6 +53,10 @@ def test_a_prompt_that_is_read_whole_fits_one_ubatch() -> None:
     assert (100, 100, 1512) == (parts.ubatch, parts.batch, parts.cells)
 
 
+def sizes(found: Tuning) -> tuple[int, int]:
+    return found.parts.step, found.parts.least
+
+
 @dataclass(frozen=True)
 class Measured:
     """Kernels as a machine might have them."""
@@ -60,6 +64,7 @@ class Measured:
     threads: int = 5
     flash_attention: bool = True
     ubatch: int = 64
+    doubling: int = 1000
     reasons: Mapping[str, str] = field(
         default_factory=lambda: {"num_thread": "t", "flash_attention": "f", "num_ubatch": "u"}
     )
@@ -74,9 +79,17 @@ def test_what_was_measured_decides_where_nothing_was_said() -> None:
     found = chosen(kernels=kernels)
     said = chosen({"num_thread": 2, "num_ubatch": 256, "flash_attention": "off"}, kernels=kernels)
 
-    assert (5, 64, 64, 256, "on") == (found.threads, found.step, found.least, found.ubatch, found.flash_attention)
+    assert (5, 64, 64, 256, "on") == (found.threads, *sizes(found), found.ubatch, found.flash_attention)
     assert ("t", "u", "f") == tuple(found.reasons[name] for name in ("num_thread", "num_ubatch", "flash_attention"))
-    assert (2, 256, 0, 256, "off") == (said.threads, said.step, said.least, said.ubatch, said.flash_attention)
+    assert (2, 256, 0, 256, "off") == (said.threads, *sizes(said), said.ubatch, said.flash_attention)
+
+
+def test_parts_get_shorter_only_where_a_cpu_reads_them() -> None:
+    """Where nothing was measured, on a GPU, and for prompts that are read in one piece, they are alike."""
+    kernels = Measured()
+    kinds: list[dict[str, Any]] = [{"kernels": kernels}, {}, {"gpu": True}, {"kernels": kernels, "whole": True}]
+
+    assert [1000, 0, 0, 0] == [chosen(**kind).parts.doubling for kind in kinds]
 
 
 def test_rows_are_padded_only_for_flash_attention_on_cpus() -> None:
@@ -90,10 +103,10 @@ def test_rows_are_padded_only_for_flash_attention_on_cpus() -> None:
 
 def test_a_state_never_leaves_a_part_over_the_ubatch() -> None:
     """The last part may be longer than the step by less than `least`: the ubatch of a Modelfile holds both."""
-    sizes = [chosen({"num_ubatch": size}, kernels=Measured()) for size in (32, 64, 100, 128, 256, 1000)]
+    found = [chosen({"num_ubatch": size}, kernels=Measured()) for size in (32, 64, 100, 128, 256, 1000)]
 
-    assert [(32, 0), (64, 0), (100, 0), (64, 64), (192, 64), (936, 64)] == [(each.step, each.least) for each in sizes]
-    assert all(each.step + max(0, each.least - 1) <= each.ubatch for each in sizes)
+    assert [(32, 0), (64, 0), (100, 0), (64, 64), (192, 64), (936, 64)] == [sizes(each) for each in found]
+    assert all(each.parts.step + max(0, each.parts.least - 1) <= each.ubatch for each in found)
 
 
 def test_flash_attention_is_obeyed_and_llama_cpps_own_choice_on_a_gpu() -> None:
