@@ -31,6 +31,8 @@ from localdecide.core.questions import ABSENT, Choice, Noul, Option, Question, S
 
 HEADER = struct.Struct(">I")
 MAX_FRAME = 1 << 30
+# Other threads get a turn between pieces of an image. Divisible by 3, so that pieces of base64 join.
+PIECE = 3 << 16
 
 _OPTIONS, _READING, _RESULT = ([field.name for field in fields(kind)] for kind in (Options, Reading, Result))
 _of_options, _of_reading, _of_result = (attrgetter(*names) for names in (_OPTIONS, _READING, _RESULT))
@@ -65,9 +67,13 @@ def decision_to_wire(decision: Decision) -> dict[str, Any]:
     return {
         "state": decision.state,
         "questions": [[key, question_to_json(question)] for key, question in decision.questions.items()],
-        "images": [base64.b64encode(image).decode() for image in decision.images],
+        "images": [_base64(image) for image in decision.images],
         "options": dict(zip(_OPTIONS, _of_options(decision.options), strict=True)),
     }
+
+
+def _base64(image: bytes) -> str:
+    return "".join([base64.b64encode(image[at : at + PIECE]).decode() for at in range(0, len(image), PIECE)])
 
 
 def decision_from_wire(wire: Mapping[str, Any]) -> Decision:

@@ -21,7 +21,7 @@ from localdecide.service import DecisionService
 Body = dict[str, Any]
 Made = TypeVar("Made")
 
-# Parsing a body this large takes over a millisecond, and the event loop serves everybody.
+# Reading a body this large takes over a millisecond, so may its answers, and the event loop serves everybody.
 OFFLOAD_BYTES = 32 * 1024
 
 
@@ -188,13 +188,14 @@ def ask(
         asked = await offload(incoming, parse)
         if find is not None:
             asked = replace(asked, model=await find(service, asked.model))
-        return render(asked, await decide(service, asked))
+        result = await decide(service, asked)
+        return await offload(incoming, lambda _: render(asked, result))
 
     return answer
 
 
-async def offload(incoming: Incoming, parse: Callable[[Incoming], Made]) -> Made:
-    """`parse(incoming)`, in a thread where the body is large."""
+async def offload(incoming: Incoming, work: Callable[[Incoming], Made]) -> Made:
+    """`work(incoming)`, in a thread where the body is large."""
     if len(incoming.body) <= OFFLOAD_BYTES:
-        return parse(incoming)
-    return await asyncio.to_thread(parse, incoming)
+        return work(incoming)
+    return await asyncio.to_thread(work, incoming)

@@ -23,7 +23,7 @@ from localdecide.scheduler import child
 from localdecide.scheduler.voice import Voice
 
 RUNNER = ("-m", "localdecide.runner")
-ENCODE_IN_THREAD = 1 << 18  # base64 characters of images; below it, a thread costs more than it saves
+ENCODE_IN_THREAD = 1 << 18  # bytes of images; below it, a thread costs more than it saves
 TERMINATE_SECONDS = 2.0
 FRESH_SECONDS = 0.1
 

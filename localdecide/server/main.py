@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import socket
 import sys
@@ -12,6 +13,8 @@ from localdecide.server.sockets import AddressInUse, CannotListen
 from localdecide.settings import Settings
 
 log = logging.getLogger(__name__)
+
+SWITCH_SECONDS = 0.001
 
 
 def serve(settings: Settings) -> int:
@@ -38,7 +41,17 @@ async def _serve(settings: Settings, listening: list[socket.socket]) -> None:
     # Imported here: a refused address should not cost the time of loading everything else.
     from localdecide.local import LocalService
 
-    await run.run(LocalService(settings), settings, listening)
+    service = LocalService(settings)
+    keep_turning()
+    await run.run(service, settings, listening)
+
+
+def keep_turning() -> None:
+    """For a process with an event loop that must not be held up. Call it when all modules are loaded."""
+    # What is here now stays; going through it again and again would stop the loop for 20 ms each time.
+    gc.freeze()
+    # A thread that reads a large body gives Python's lock back to the loop this soon.
+    sys.setswitchinterval(SWITCH_SECONDS)
 
 
 def fast_loop() -> type[asyncio.AbstractEventLoop] | None:

@@ -14,15 +14,17 @@ from localdecide.core.model import ModelSpec
 from localdecide.local import LocalService
 from localdecide.scheduler.process import RunnerProcess
 from localdecide.server import run, sockets
-from localdecide.server.main import fast_loop
+from localdecide.server.main import fast_loop, keep_turning
 
 
 def fake_runner(spec: ModelSpec, options: dict[str, Any], **rest: Any) -> RunnerProcess:
-    return RunnerProcess(dataclasses.replace(spec, path="fake:"), options, **rest)
+    command = ("-m", "tests.bench.fake_runner")
+    return RunnerProcess(dataclasses.replace(spec, path="fake:"), options, command=command, **rest)
 
 
 async def serve(configured: settings.Settings) -> None:
     service = LocalService(configured, make_runner=fake_runner)
+    keep_turning()
     await run.run(service, configured, sockets.open_sockets(configured))
 
 
