@@ -37,8 +37,8 @@ def answer(question: Question, probabilities: Sequence[float]) -> Answer:
     """
     match question:
         case Choice():
-            keyed = dict(zip(question.keys, probabilities, strict=True))
-            return ChoiceAnswer(question.keys[argmax(probabilities)], keyed)
+            keys = question.keys
+            return ChoiceAnswer(keys[argmax(probabilities)], dict(zip(keys, probabilities, strict=True)))
         case Noul():
             return NoulAnswer(probabilities[0])
         case Score():

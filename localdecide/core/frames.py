@@ -34,6 +34,7 @@ MAX_FRAME = 1 << 30
 # Other threads get a turn between pieces of an image. Divisible by 3, so that pieces of base64 join.
 PIECE = 3 << 16
 
+_TUPLES = ("probabilities", "prompt_token_ids", "label_token_ids")
 _OPTIONS, _READING, _RESULT = ([field.name for field in fields(kind)] for kind in (Options, Reading, Result))
 _of_options, _of_reading, _of_result = (attrgetter(*names) for names in (_OPTIONS, _READING, _RESULT))
 
@@ -60,7 +61,7 @@ def read(stream: BinaryIO) -> dict[str, Any] | None:
         return None
     length = HEADER.unpack(header)[0]
     body = stream.read(length)
-    return json.loads(body) if len(body) == length else None
+    return json.loads(body.decode()) if len(body) == length else None
 
 
 def decision_to_wire(decision: Decision) -> dict[str, Any]:
@@ -114,5 +115,8 @@ def _reading_to_wire(reading: Reading) -> dict[str, Any]:
 
 
 def _reading(raw: Mapping[str, Any]) -> Reading:
-    members: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in raw.items()}
+    members = dict(raw)
+    for name in _TUPLES:
+        if name in members:
+            members[name] = tuple(members[name])
     return Reading(**members)

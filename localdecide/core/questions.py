@@ -140,8 +140,8 @@ def _parse_choice(raw: Any, instructions: Json, loc: Loc) -> Choice:
     seen: dict[str, str] = {}
     for name in raw:
         check_option_name(name, seen, loc)
-    options = tuple(Option(name, _text(text, (*loc, name), null=True)) for name, text in raw.items())
-    return Choice(options, instructions)
+    options = [Option(name, _text(text, (*loc, name), null=True)) for name, text in raw.items()]
+    return Choice(tuple(options), instructions)
 
 
 def check_option_name(name: str, seen: dict[str, str], loc: Loc) -> None:

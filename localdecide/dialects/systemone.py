@@ -67,10 +67,10 @@ def parse_one(raw: Any, rules: Rules, loc: tuple[str | int, ...]) -> Question:
     if rules.ignore_unknown and isinstance(raw, Mapping):
         raw = {name: value for name, value in raw.items() if name in QUESTION_FIELDS}
     if isinstance(raw, Mapping):
-        criteria = raw.get("criteria")
-        if raw.get("type") == "choice" and isinstance(criteria, Mapping):
+        kind, criteria = raw.get("type"), raw.get("criteria")
+        if kind == "choice" and isinstance(criteria, Mapping):
             check_count(len(criteria), rules.options, MAX_OPTIONS, "options", (*loc, "criteria"))
-        if raw.get("type") == "score" and isinstance(criteria, list):
+        elif kind == "score" and isinstance(criteria, list):
             check_count(len(criteria), rules.levels, MAX_LEVELS, "levels", (*loc, "criteria"))
     return parse_question(raw, loc)
 
