@@ -21,21 +21,21 @@ class Decide:
     def __init__(self, found: Operation | Choose, service: DecisionService, settings: Settings) -> None:
         self.found = found
         self.service = service
-        self.settings = settings
+        self.max_body: int = settings.max_body
+        self.max_text: int = settings.max_text
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         call = calls.current(scope)
-        incoming = await read(call, receive, self.settings)
+        incoming = await self._read(call, receive)
         found = self.found
         operation = found if isinstance(found, Operation) else await offload(incoming, found.pick)
         call.dialect = operation.dialect
         await send_json(send, await while_connected(operation.answer(self.service, incoming), receive))
 
-
-async def read(call: calls.Call, receive: Receive, settings: Settings) -> Incoming:
-    """The body, unpacked, and what a dialect needs of the head."""
-    head = call.head
-    body = await read_body(receive, head.get("content-length"), settings.max_body)
-    if encoding := head.get("content-encoding"):
-        body = await asyncio.to_thread(unpack, body, encoding, settings.max_body)
-    return Incoming(body, head.get("content-type", ""), settings.max_text, call.request_id)
+    async def _read(self, call: calls.Call, receive: Receive) -> Incoming:
+        """The body, unpacked, and what a dialect needs of the head."""
+        head = call.head
+        body = await read_body(receive, head.get("content-length"), self.max_body)
+        if encoding := head.get("content-encoding"):
+            body = await asyncio.to_thread(unpack, body, encoding, self.max_body)
+        return Incoming(body, head.get("content-type", ""), self.max_text, call.request_id)

@@ -49,7 +49,8 @@ class Edge:
         posts: Mapping[str, ASGIApp],
     ) -> None:
         self.app = app
-        self.settings = settings
+        self.origins: tuple[str, ...] = settings.origins
+        self.api_key: str = settings.api_key
         self.lifecycle = lifecycle
         self.dialect_of = dialect_of
         self.route_of = route_of
@@ -96,13 +97,12 @@ class Edge:
         """Runs the app behind the guards; a response of its own where the app is not asked."""
         head = call.head
         host = head.get("host", "")
-        origins = self.settings.origins
-        guards.check_host(host, origins)
-        guards.check_origin(head.get("origin"), host, origins)
+        guards.check_host(host, self.origins)
+        guards.check_origin(head.get("origin"), host, self.origins)
         if scope["method"] == "OPTIONS" and "access-control-request-method" in head:
             return _preflight(head)
         path = scope["path"]
-        guards.check_key(self.settings.api_key, head.get("authorization"), head.get("x-api-key"), path)
+        guards.check_key(self.api_key, head.get("authorization"), head.get("x-api-key"), path)
         if self.lifecycle.closing and scope["method"] not in ("GET", "HEAD"):
             raise Busy("the daemon is shutting down", {"retry_after": 5})
         if forced := head.get(DIALECT_HEADER):
@@ -138,7 +138,7 @@ class Edge:
         if (origin := call.head.get("origin")) is not None:
             out = MutableHeaders(scope=message)
             out.add_vary_header("Origin")
-            if guards.origin_allowed(origin, call.head.get("host", ""), self.settings.origins):
+            if guards.origin_allowed(origin, call.head.get("host", ""), self.origins):
                 out["access-control-allow-origin"] = origin
                 out["access-control-expose-headers"] = EXPOSED
 

@@ -1,6 +1,6 @@
 """The longest time that the daemon's event loop is blocked while requests run; the engine is the fake one.
 
-    python -m tests.bench.blocks [--seconds 3] [--json]
+    python -m tests.bench.blocks [--seconds 3] [--case NAME]... [--json]
 
 A task of the daemon's loop sleeps a millisecond at a time and notes how much later it wakes: that is the
 longest any other client may have waited for a turn. With it goes the CPU time that the loop's own thread
@@ -126,7 +126,8 @@ def noted(daemon: Daemon, path: Path) -> list[tuple[float, float]]:
     sys.exit("the daemon does not answer its signal")
 
 
-def measure(seconds: float) -> list[dict[str, Any]]:
+def measure(seconds: float, wanted: Sequence[str]) -> list[dict[str, Any]]:
+    """A row for each case, or for the wanted ones."""
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         path, notes = build("llama", Path(folder) / "toy.gguf").path, Path(folder) / "notes"
@@ -135,7 +136,7 @@ def measure(seconds: float) -> list[dict[str, Any]]:
             daemon.load("m")
             cases = [("idle", b"", 0), *((name, body, 1) for name, body in bodies().items())]
             cases.append(("16 clients, 1 question each", bodies()["1 question"], 16))
-            for name, body, clients in cases:
+            for name, body, clients in [case for case in cases if not wanted or case[0] in wanted]:
                 noted(daemon, notes)
                 running = Clients(daemon, body, clients)
                 time.sleep(seconds)
@@ -154,6 +155,7 @@ def measure(seconds: float) -> list[dict[str, Any]]:
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=3.0, help="of each case")
+    parser.add_argument("--case", action="append", default=[], help="only this one (repeatable)")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     asked = parser.parse_args(arguments)
@@ -161,7 +163,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         with asyncio.Runner(loop_factory=fast_loop()) as runner, contextlib.suppress(KeyboardInterrupt):
             runner.run(serve())
         return
-    rows = measure(asked.seconds)
+    rows = measure(asked.seconds, asked.case)
     if asked.json:
         print(json.dumps(rows))
         return

@@ -70,12 +70,13 @@ class Server:
         while time.monotonic() < deadline:
             if self.child.poll() is not None:
                 sys.exit(f"{self.child.args!r} ended with exit code {self.child.returncode}")
-            connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
-            with contextlib.suppress(OSError, http.client.HTTPException):
+            with (
+                contextlib.closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)) as connection,
+                contextlib.suppress(OSError, http.client.HTTPException),
+            ):
                 connection.request("GET", path)
                 if connection.getresponse().status == 200:
                     return
-            connection.close()
             time.sleep(0.1)
         sys.exit(f"{self.child.args!r} is not ready after {START_SECONDS:.0f} s")
 

@@ -10,7 +10,7 @@ import gguf
 import numpy as np
 import pytest
 
-from tests.bench import engine, restore, weights
+from tests.bench import blocks, engine, path, restore, weights
 from tests.bench.inputs import COMMON, OWN, distinct_tokens, questions_json, state_text
 from tests.bench.measure import Series, table
 from tests.tiny import build
@@ -90,3 +90,23 @@ def test_figures() -> None:
     series = Series([0.3, 0.1, 0.2])
     assert (0.1, 0.2) == (series.least, series.median)
     assert ["|  a | bb |", "|---:|---:|", "| 11 |  2 |"] == table(("a", "bb"), [("11", "2")]).splitlines()
+
+
+def test_path_adds_up(capsys: pytest.CaptureFixture[str]) -> None:
+    """What is around the model is what both processes used without the model's own part."""
+    path.main(["--questions", "2", "--requests", "3", "--runs", "1", "--json"])
+    (row,) = json.loads(capsys.readouterr().out)
+    daemon, runner, model, around = (row[part]["cpu_ms_least"] for part in path.PARTS)
+
+    assert pytest.approx(daemon + runner - model) == around
+    assert 0 < model < runner
+
+
+def test_blocks_sees_the_loop_turn(capsys: pytest.CaptureFixture[str]) -> None:
+    """The daemon's loop turned while a request ran, and its waits were noted."""
+    blocks.main(["--seconds", "0.2", "--case", "8 questions", "--json"])
+    (row,) = json.loads(capsys.readouterr().out)
+
+    assert row["requests"] > 0
+    assert row["turns"] > 1
+    assert row["wall_ms"] >= row["wall_p999_ms"]
