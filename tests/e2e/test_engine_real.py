@@ -83,7 +83,9 @@ def test_a_longer_state_resumes_from_a_shorter_one(spec: ModelSpec, model: Loade
     ask(model)
     result = model.decide(Decision(longer, parse_questions({"tone": QUESTIONS["tone"]})), never)
 
-    assert 0 < result.cached_tokens < 300
+    # Parts of a state have 64, 128 or 256 tokens, whatever is fastest on this machine.
+    assert 256 <= result.cached_tokens < 384
+    assert result.cached_tokens % 64 == 0
     assert dict(result.readings) == ask(open_model(spec, cache_bytes=0), "tone", state=longer)
 
 
