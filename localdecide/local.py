@@ -20,7 +20,7 @@ from localdecide.core.errors import InvalidName, LocaldecideError, ModelFailed, 
 from localdecide.core.model import ModelSpec
 from localdecide.scheduler import machine, memory
 from localdecide.scheduler.loop import Scheduler
-from localdecide.scheduler.process import ENCODE_IN_THREAD, RunnerProcess
+from localdecide.scheduler.process import RunnerProcess
 from localdecide.scheduler.seams import Runner
 from localdecide.scheduler.state import Limits, Slot
 from localdecide.scheduler.stream import stream
@@ -83,10 +83,11 @@ class LocalService:
     async def decide(self, model: str | None, decision: Decision, keep_alive: KeepAlive | None = None) -> Result:
         """See `DecisionService.decide`."""
         model_wanted = await self._prepare(model)
-        if sum(map(len, decision.images)) > ENCODE_IN_THREAD:
+        if frames.is_long(decision.questions, decision.images):
             wire = await asyncio.to_thread(frames.decision_to_wire, decision)
-        else:
-            wire = frames.decision_to_wire(decision)
+            answer, waited = await self._ask(model_wanted, "decide", {"decision": wire}, keep_alive)
+            return await asyncio.to_thread(frames.result_from_wire, {**answer, "load_seconds": waited})
+        wire = frames.decision_to_wire(decision)
         answer, waited = await self._ask(model_wanted, "decide", {"decision": wire}, keep_alive)
         return frames.result_from_wire({**answer, "load_seconds": waited})
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 import base64
 import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sized
 from dataclasses import fields
 from itertools import starmap
 from operator import attrgetter
@@ -33,6 +33,8 @@ HEADER = struct.Struct(">I")
 MAX_FRAME = 1 << 30
 # Other threads get a turn between pieces of an image. Divisible by 3, so that pieces of base64 join.
 PIECE = 3 << 16
+# From here on a decision takes about a millisecond to write, and its result to read.
+MANY_QUESTIONS, MANY_BYTES = 64, 1 << 18
 
 _TUPLES = ("probabilities", "prompt_token_ids", "label_token_ids")
 _OPTIONS, _READING, _RESULT = ([field.name for field in fields(kind)] for kind in (Options, Reading, Result))
@@ -52,6 +54,11 @@ def encode(message: Mapping[str, Any], *, finite: bool = False) -> bytes:
     if not strict:
         body = json.dumps(message, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
     return HEADER.pack(len(body)) + body
+
+
+def is_long(questions: Sized, images: Iterable[Sized]) -> bool:
+    """Whether a decision, or what it is on the wire, should be worked on beside an event loop, not in it."""
+    return len(questions) > MANY_QUESTIONS or sum(map(len, images)) > MANY_BYTES
 
 
 def read(stream: BinaryIO) -> dict[str, Any] | None:

@@ -23,7 +23,6 @@ from localdecide.scheduler import child
 from localdecide.scheduler.voice import Voice
 
 RUNNER = ("-m", "localdecide.runner")
-ENCODE_IN_THREAD = 1 << 18  # bytes of images; below it, a thread costs more than it saves
 TERMINATE_SECONDS = 2.0
 FRESH_SECONDS = 0.1
 
@@ -151,7 +150,7 @@ class RunnerProcess:
     async def _send(self, message: Mapping[str, Any], *, finite: bool = False) -> None:
         """finite: see `frames.encode`."""
         decision = message.get("decision", {})
-        if sum(map(len, decision.get("images", ()))) > ENCODE_IN_THREAD:
+        if frames.is_long(decision.get("questions", ()), decision.get("images", ())):
             frame = await asyncio.to_thread(frames.encode, message, finite=finite)
         else:
             frame = frames.encode(message, finite=finite)

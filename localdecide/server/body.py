@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import zlib
 
 import zstandard
@@ -13,6 +14,8 @@ from localdecide.core.errors import Cancelled, InputTooLarge, MalformedBody, Uns
 # What the zstd format asks every decoder to allow, and what its default levels need.
 MAX_WINDOW = 8 * 1024 * 1024
 STEP = 4096
+# Over a millisecond's work, for which join lets other threads run.
+JOIN_IN_THREAD = 1024 * 1024
 
 
 async def read_body(receive: Receive, declared: str | None, limit: int) -> bytes:
@@ -34,7 +37,7 @@ async def read_body(receive: Receive, declared: str | None, limit: int) -> bytes
             raise too_large(limit)
         chunks.append(chunk)
         if not message.get("more_body", False):
-            return b"".join(chunks)
+            return b"".join(chunks) if size <= JOIN_IN_THREAD else await asyncio.to_thread(b"".join, chunks)
 
 
 async def body_of(request: Request, limit: int) -> bytes:
