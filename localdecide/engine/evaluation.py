@@ -189,9 +189,9 @@ class Run:
                 continue
             yield from self._plain(prefix[done:end], done, lane.state)
             done = end
+            lane.resident = prefix[:done]  # now: work that interrupts looks for its own state here
             if done < len(prefix) and (work := self._interrupt()) is not None:
                 self._set_aside(work)
-        lane.resident = prefix
         if self._cache.budget:
             self._cache.put(prefix, context.snapshot(lane.state))
 
@@ -209,8 +209,10 @@ class Run:
         else:
             lane.clear(context)
             return 0
-        if done < len(prefix) and not self._method.hybrid:
-            context.drop(lane.state, done)
+        # What is there may be longer than the whole prefix.
+        if not self._method.hybrid and not context.drop(lane.state, done):
+            lane.clear(context)
+            return 0
         lane.resident = prefix[:done]
         return done
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from localdecide.core.plan import Hidden, Labels, Plan, Prompt, Row
+from localdecide.engine.context import Context
 from localdecide.engine.llama import LlamaEngine
 from tests.tiny import build
 
@@ -125,3 +126,50 @@ def test_a_longer_state_resumes_at_a_cut(path: Path) -> None:
     warm = subject.evaluate(plan)
 
     assert (flat(engine(path).evaluate(plan).values), 64) == (flat(warm.values), warm.cached)
+
+
+def on(state: tuple[int, ...]) -> Plan:
+    """One short question on a state."""
+    tokens = (*state, 5, 6)
+    return Plan((Prompt("q", tokens, (Labels(len(tokens) - 1, LABELS),), len(state)),))
+
+
+@pytest.mark.parametrize("length", [32, 64])
+@pytest.mark.parametrize("cache", [0, 1 << 26])
+def test_a_shorter_state_after_a_longer_one(path: Path, length: int, cache: int) -> None:
+    """What the longer one left behind its end is cut off, though all of the shorter one is there."""
+    plan = on(STATE[:length])
+    subject = engine(path, cache_bytes=cache)
+    subject.evaluate(on(STATE))
+
+    assert flat(engine(path).evaluate(plan).values) == flat(subject.evaluate(plan).values)
+
+
+def test_work_between_the_parts_asks_for_the_state_that_grew(path: Path) -> None:
+    """What was there before the long state was read on is not taken for what is there now."""
+    short, long = on(STATE[:32]), on((*STATE, *STATE))
+    subject = engine(path)
+    cold = [flat(engine(path).evaluate(each).values) for each in (short, long)]
+    seen: list[Any] = []
+
+    def interrupt() -> Callable[[], None]:
+        return lambda: seen.append(flat(subject.evaluate(short).values))
+
+    subject.evaluate(short)
+    grown = flat(subject.evaluate(long, interrupt=interrupt).values)
+
+    assert [cold[0]] * len(seen) == seen
+    assert (cold[1], True) == (grown, len(seen) >= 2)
+
+
+def test_a_memory_that_cannot_be_cut_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where llama.cpp refuses to cut a sequence, the state is decoded from its first token."""
+    build("llama", tmp_path / "tiny.gguf", seed=3)
+    subject = engine(tmp_path / "tiny.gguf")
+    cold = flat(subject.evaluate(on(STATE[:32])).values)
+    subject.evaluate(on(STATE))
+    drop = Context.drop
+    monkeypatch.setattr(Context, "drop", lambda self, one, start=-1: start < 0 and drop(self, one))
+    again = subject.evaluate(on(STATE[:32]))
+
+    assert (cold, 0) == (flat(again.values), again.cached)
