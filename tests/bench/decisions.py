@@ -2,8 +2,8 @@
 
     python -m tests.bench.decisions --python VENV/bin/python [--model DECISION.gguf] [--questions 1,16,64]
 
---python: an interpreter that has xllamacpp. Without --model a qwen35 of about 50 M random parameters
-with openjev's prompt is made: its answers mean nothing, its work is a real model's. Both servers get
+--python: an interpreter that has xllamacpp. Without --model one of about 50 M random parameters with
+openjev's prompt is made (--architecture): its answers mean nothing, its work is a real model's. Both servers get
 the same bodies at /v1/systemone; each shares the questions' common start in its own way.
 """
 
@@ -24,35 +24,41 @@ from tests.bench.servers import Daemon, Server, Upstream
 CONTEXT = 4096
 
 
-def random_model() -> Path:
-    """qwen35, 12 layers of width 512, F32, made once."""
-    target = weights.cache_folder() / "qwen35-random-openjev.gguf"
+def random_model(architecture: str) -> Path:
+    """12 layers of width 512 in F32, made once: qwen35 (one attention layer in four) or qwen3 (all of them)."""
+    target = weights.cache_folder() / f"{architecture}-random-openjev.gguf"
     if not target.exists():
         from tests.reference.judge.templates import TEMPLATES
         from tests.tiny import build
         from tests.tiny.qwen35 import FULL, LINEAR
 
+        sizes: dict[str, dict[str, Any]] = {
+            "qwen3": {"num_hidden_layers": 12},
+            "qwen35": {
+                "layer_types": [LINEAR, LINEAR, LINEAR, FULL] * 3,
+                "linear_num_key_heads": 8,
+                "linear_num_value_heads": 8,
+                "linear_key_head_dim": 64,
+                "linear_value_head_dim": 64,
+                "mrope_section": [3, 3, 2],
+            },
+        }
         part = target.with_suffix(".part")
         build(
-            "qwen35",
+            architecture,
             part,
             metadata={
-                "qwen35.decision.type": "openjev",
+                f"{architecture}.decision.type": "openjev",
                 "tokenizer.chat_template.systemone": TEMPLATES["openjev"],
                 "tokenizer.chat_templates": ["systemone"],
             },
             hidden_size=512,
             intermediate_size=1536,
-            layer_types=[LINEAR, LINEAR, LINEAR, FULL] * 3,
             num_attention_heads=8,
             num_key_value_heads=2,
             head_dim=64,
-            linear_num_key_heads=8,
-            linear_num_value_heads=8,
-            linear_key_head_dim=64,
-            linear_value_head_dim=64,
-            mrope_section=[3, 3, 2],
             max_position_embeddings=CONTEXT,
+            **sizes[architecture],
         )
         part.replace(target)
     return target
@@ -74,11 +80,12 @@ def main() -> None:
     parser.add_argument("--python", type=Path, required=True)
     parser.add_argument("--model", type=Path)
     parser.add_argument("--questions", type=lambda text: [int(part) for part in text.split(",")], default=[1, 16, 64])
+    parser.add_argument("--architecture", choices=("qwen3", "qwen35"), default="qwen35", help="without --model")
     parser.add_argument("--words", type=int, default=600, help="words of the state")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    model = arguments.model or random_model()
+    model = arguments.model or random_model(arguments.architecture)
     modelfile = f"FROM {model}\nPARAMETER num_ctx {CONTEXT}\nPARAMETER num_thread 1\n"
     figures: dict[tuple[str, int], tuple[Series, Series]] = {}
     tokens: dict[int, int] = {}
