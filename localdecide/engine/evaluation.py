@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from localdecide.core.errors import Cancelled, ModelFailed
 from localdecide.core.plan import Hidden, Labels, Plan, Prompt, Row, Rows
-from localdecide.engine.base import Work
+from localdecide.engine.base import Work, nothing
 from localdecide.engine.context import Context
 from localdecide.engine.parts import Parts
 from localdecide.engine.schedule import Group, Spine, Wave, schedule
@@ -85,13 +85,14 @@ class Lane:
 class Method:
     """How an engine evaluates. parts: of a state; ubatch: rows of one decode call at most.
 
-    hybrid: whether a sequence cannot be cut. whole: whether a prompt is read in one piece, both ways.
-    alone: one branch at a time.
+    hybrid: whether there is a recurrent state, which cannot be cut. windowed: whether layers see the last
+    tokens only. whole: whether a prompt is read in one piece, both ways. alone: one branch at a time.
     """
 
     parts: Parts
     ubatch: int
     hybrid: bool = False
+    windowed: bool = False
     whole: bool = False
     alone: bool = False
 
@@ -190,8 +191,11 @@ class Run:
             yield from self._plain(prefix[done:end], done, lane.state)
             done = end
             lane.resident = prefix[:done]  # now: work that interrupts looks for its own state here
-            if done < len(prefix) and (work := self._interrupt()) is not None:
-                self._set_aside(work)
+            work = self._interrupt() if done < len(prefix) else None
+            # A snapshot leaves out what no window shows any more. Only a state that went through one after
+            # every part lies as one that was brought back does: what lies elsewhere adds up to other bits.
+            if work is not None or (method.windowed and lane.sole):
+                self._set_aside(work or nothing)
         if self._cache.budget:
             self._cache.put(prefix, context.snapshot(lane.state))
 
@@ -210,7 +214,7 @@ class Run:
             lane.clear(context)
             return 0
         # What is there may be longer than the whole prefix.
-        if not self._method.hybrid and not context.drop(lane.state, done):
+        if not (self._method.hybrid or self._method.windowed) and not context.drop(lane.state, done):
             lane.clear(context)
             return 0
         lane.resident = prefix[:done]
@@ -219,10 +223,11 @@ class Run:
     def _set_aside(self, work: Work) -> None:
         """Do other work between two parts of a state, which comes back bit for bit."""
         context, lane = self._context, self._lane
-        state = context.snapshot(lane.state)
+        state, resident = context.snapshot(lane.state), lane.resident
         work()
         lane.clear(context)
         context.restore(lane.state, state)
+        lane.resident = resident
 
     def _read_spine(self, spine: Spine) -> Generator[Decode, Outputs, None]:
         tokens = self._plan.prompts[spine.waves[0].prompts[0]].tokens

@@ -66,6 +66,7 @@ class LlamaEngine:
         texts = {"bos_text": self.vocabulary.bos_text, "eos_text": self.vocabulary.eos_text}
         self.metadata = {**self.metadata, **texts}
         self.width = int(llama.llama_model_n_embd(self._model))
+        self._windowed = int(llama.llama_model_n_swa(self._model)) > 0
         self._hybrid = bool(llama.llama_model_is_hybrid(self._model) or llama.llama_model_is_recurrent(self._model))
         self._gpu = bool(llama.llama_supports_gpu_offload())
         self._kernels: Kernels | None = None
@@ -147,14 +148,14 @@ class LlamaEngine:
             self._open = Context(self._model, shape, "encoder", self.width)
         if self._whole and self._open.has_memory:
             self._open.set_causal(False)
-        self.cache = StateCache(self._cache_bytes, chosen.parts, cuttable=not self._hybrid)
+        self.cache = StateCache(self._cache_bytes, chosen.parts, cuttable=not (self._hybrid or self._windowed))
         count, branches = chosen.parallel, chosen.branches
         self._lanes = [Lane(index * (2 + branches), branches, count == 1) for index in range(count)]
         self._shared = Sharing(self._open, self._lanes)
         # llama.cpp deals the tokens of several sequences out anew when a model is recurrent. It puts
         # its own outputs back in order, but not the rows that an observer sees: one branch at a time.
         alone = self._hybrid and hidden
-        self._method = Method(chosen.parts, chosen.ubatch, self._hybrid, self._whole, alone)
+        self._method = Method(chosen.parts, chosen.ubatch, self._hybrid, self._windowed, self._whole, alone)
 
     @property
     def _whole(self) -> bool:
@@ -190,7 +191,9 @@ class LlamaEngine:
             raise
 
     def _padding(self, decode: Decode) -> int:
-        return 0 if self._method.whole else self.tuning.padding(len(decode.tokens), max(decode.positions))
+        # llama.cpp would deal the rows of a recurrent model out in calls of a few again.
+        alone = self._method.whole or self._method.hybrid
+        return 0 if alone else self.tuning.padding(len(decode.tokens), max(decode.positions))
 
     def start(self, plan: Plan, *, exact: bool, cancelled: Callable[[], bool]) -> Ticket:
         """Begin an evaluation beside those that run; `step` brings its rows. Fewer than `parallel` may run.

@@ -9,7 +9,8 @@ GGUF in F32 and returns a `TinyModel`:
 
 - `arch`: "qwen3" (attention), "qwen35" (gated delta-net and attention), "llama" (its rope pairs
   neighbours; text begins with BOS), "lfm2" (short convolutions and attention; `causal=False` writes
-  `lfm2.attention.causal`), "modern-bert" (an encoder: no logits).
+  `lfm2.attention.causal`), "modern-bert" (an encoder: no logits). "gemma3" (layers that
+  see a window of 16 tokens) is for the engine's tests: it has no checkpoint.
 - `seed`: the same seed, the same file, byte for byte.
 - `template`: `tokenizer.chat_template`. `metadata`: more header keys in full, or other values for
   those that are there. `tensors`: more GGUF tensors (a head). `name`: `general.name`.
@@ -39,7 +40,7 @@ from __future__ import annotations
 import pathlib
 from typing import Any
 
-from tests.tiny import lfm2, llama, modern_bert, qwen3, qwen35
+from tests.tiny import gemma3, lfm2, llama, modern_bert, qwen3, qwen35
 from tests.tiny.model import TinyModel
 
 BUILDERS = {
@@ -53,4 +54,4 @@ BUILDERS = {
 
 def build(arch: str, path: pathlib.Path | str, **options: Any) -> TinyModel:
     """Writes a tiny model of `arch`; see the module's text for the options."""
-    return BUILDERS[arch](path, **options)
+    return (BUILDERS | {"gemma3": gemma3.build})[arch](path, **options)

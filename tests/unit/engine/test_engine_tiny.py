@@ -1,4 +1,4 @@
-"""The engine on tiny random models of each memory kind: attention, recurrent state, both; labels and rows."""
+"""The engine on tiny random models of each memory kind: attention, windows, recurrent state; labels and rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from localdecide.core.plan import Hidden, Labels, Plan, Prompt, Row
+from localdecide.engine import kernels
 from localdecide.engine.context import Context
+from localdecide.engine.kernels import Kernels
 from localdecide.engine.llama import LlamaEngine
 from tests.tiny import build
 
@@ -34,7 +36,7 @@ def prompts(read: Callable[[int], Any]) -> tuple[Prompt, ...]:
     )
 
 
-@pytest.fixture(scope="module", params=["llama", "qwen3", "qwen35", "lfm2"])
+@pytest.fixture(scope="module", params=["llama", "qwen3", "gemma3", "qwen35", "lfm2"])
 def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     target: Path = tmp_path_factory.mktemp("tiny") / f"{request.param}.gguf"
     build(request.param, target, seed=3)
@@ -173,3 +175,35 @@ def test_a_memory_that_cannot_be_cut_is_read_again(tmp_path: Path, monkeypatch: 
     again = subject.evaluate(on(STATE[:32]))
 
     assert (cold, 0) == (flat(again.values), again.cached)
+
+
+@pytest.mark.parametrize("flash", ["on", "off"])
+@pytest.mark.parametrize("length", [32, 60, 64])
+def test_a_state_of_any_length_after_a_kept_one(path: Path, length: int, flash: str) -> None:
+    """What a snapshot left out is never missed: states that begin like kept ones have a cold run's bits."""
+    sizes = {"num_ubatch": 16, "flash_attention": flash}
+    plan = on(STATE[:length])
+    subject = engine(path, cache_bytes=1 << 26, parameters=sizes)
+    for other in (STATE, (7, 8, 9), STATE[:48], (9, 8, 7)):
+        subject.evaluate(on(other))
+
+    expected = flat(engine(path, parameters=sizes).evaluate(plan).values)
+    assert [expected] * 2 == [flat(subject.evaluate(each).values) for each in (plan, plan)]
+
+
+def test_padding_leaves_no_trace(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where flash attention asks for full tiles, the same plan has the same bits before and after others.
+
+    Recurrent models have none: llama.cpp deals their rows out in calls of a few, and padding with them.
+    """
+    slow = Kernels(1, True, 64, row_cost=1e-9, slow_cost=1.0, fast_cost=1e-9)
+    monkeypatch.setattr(kernels, "measure", lambda *_: slow)
+    sizes = {"num_ubatch": 128, "flash_attention": "on"}
+    plans = [Plan(prompts(READS["labels"])), on(STATE[:5]), on(())]
+    subject = engine(path, cache_bytes=1 << 26, parameters=sizes)
+    found = [flat(subject.evaluate(plans[index]).values) for index in (0, 1, 2, 1, 0, 2)]
+    cold = [flat(engine(path, parameters=sizes).evaluate(each).values) for each in plans]
+
+    assert [cold[index] for index in (0, 1, 2, 1, 0, 2)] == found
+    recurrent = path.stem in ("qwen35", "lfm2")
+    assert recurrent == (subject.evaluate(plans[0]).padding == 0)
