@@ -30,6 +30,7 @@ _DEPTH, _SLOW_ROWS, _SLOW_DEPTH = 1024, 16, 512
 _WIDEST, _WEIGHTS = 768, 1_300_000  # of the products that are timed
 _BUDGET, _ROUNDS = 0.4, (2, 10)  # seconds; fewest and most runs of each
 _BUSY = 0.4  # of a run in which a thread waited: a fifth for the other threads; more, and others have the CPUs
+_SHORTEST, _LONGEST = 1e-18, 1e6  # seconds that a record may hold: what is chosen is divided by them
 _VERSION = 1
 
 
@@ -306,7 +307,7 @@ def _read(path: Path, shape: ModelShape) -> Measured | None:
             fast=_positive(record["fast"]),
             walls={1: _numbers(record["walls"]["1"], UBATCHES), **walls},
         )
-    except (OSError, ValueError, TypeError, LookupError, AttributeError):
+    except (OSError, ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError):
         return None
 
 
@@ -315,7 +316,7 @@ def _numbers(found: Mapping[str, float], rows: tuple[int, ...]) -> dict[int, flo
 
 
 def _positive(value: float) -> float:
-    if not 0 < float(value) < math.inf:
+    if not _SHORTEST < float(value) < _LONGEST:
         raise ValueError(f"{value} is no time")
     return float(value)
 

@@ -21,6 +21,7 @@ CONTEXT = 4096
 UBATCH = 256
 BRANCHES = 512
 OUTPUTS = 64
+MOST_PARALLEL, MOST_OUTPUTS = 64, 256
 RECURRENT_SEQUENCES = 8
 KV_BYTES = {"f16": 2, "f32": 4}
 
@@ -65,7 +66,8 @@ class Estimate:
 def estimate(shape: Shape, parameters: Mapping[str, Any], parallel: int = 1) -> Estimate:
     """parameters: num_ctx, num_ubatch, kv_cache_type and flash_attention of the model, where given.
 
-    parallel: requests that may share decode calls, each with cells of its own.
+    parallel: requests that may share decode calls, each with cells and outputs of its own, up to what an
+    engine takes.
 
     KV cache: cells x layers' heads x (key + value length) x bytes a number, cells being the context and
     two waves of branches on top of it. Compute buffer: the widest tensors of one ubatch in float32, measured to be
@@ -76,10 +78,12 @@ def estimate(shape: Shape, parameters: Mapping[str, Any], parallel: int = 1) -> 
     if not shape.causal:
         ubatch = max(ubatch, context)
     shares = shape.causal and not shape.recurrent_bytes
-    cells = (context + BRANCHES) * (parallel if shares else 1)
+    lanes = min(parallel, MOST_PARALLEL) if shares else 1
+    cells = (context + BRANCHES) * lanes
     number = KV_BYTES.get(str(parameters.get("kv_cache_type", "f16")), 4)
     kv = cells * sum(shape.kv_heads) * (shape.key_length + shape.value_length) * number
     rows = 8 * shape.embedding_length + 3 * shape.feed_forward_length
+    outputs = min(OUTPUTS * lanes, MOST_OUTPUTS)
     # Flash attention never holds the scores of all cells at once.
     scores = shape.heads * cells if parameters.get("flash_attention") == "off" else 0
     return Estimate(
@@ -87,7 +91,7 @@ def estimate(shape: Shape, parameters: Mapping[str, Any], parallel: int = 1) -> 
         weights=shape.weights,
         kv=kv if shape.causal else 0,
         recurrent=shape.recurrent_bytes * RECURRENT_SEQUENCES,
-        compute=4 * (ubatch * rows + min(ubatch, UBATCH) * scores + OUTPUTS * shape.vocabulary),
+        compute=4 * (ubatch * rows + min(ubatch, UBATCH) * scores + outputs * shape.vocabulary),
     )
 
 

@@ -190,6 +190,10 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
         {"version": 0},
         {"shape": {}},
         {"slow": -1.0},
+        {"slow": 10**400},
+        {"slow": math.nan},
+        {"fast": 1e-320},
+        {"products": dict.fromkeys(map(str, ROWS), 1e308)},
         {"fast": None},
         {"products": {"64": 1.0}},
         {"plain": []},
@@ -210,7 +214,7 @@ def test_a_record_that_does_not_hold_is_measured_anew(
     assert 2 == len(calls)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "null", "\x00"])
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", "\x00", "[" * 100_000])
 def test_a_damaged_record_is_measured_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     """Half a file or something else altogether counts for nothing."""
     calls = counted(monkeypatch)

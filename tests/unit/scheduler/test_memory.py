@@ -54,6 +54,14 @@ def test_requests_that_share_decode_calls_each_need_a_cache():
     assert memory.estimate(hybrid, {"num_ctx": 1000}, 4).kv == one
 
 
+def test_requests_over_what_an_engine_takes_need_nothing():
+    """64 caches and 256 outputs are the most, however many requests the setting names."""
+    shape = Shape(weights=0, kv_heads=(2,), key_length=1, value_length=1, vocabulary=1000)
+    few, most, more = (memory.estimate(shape, {"num_ctx": 1000}, parallel) for parallel in (2, 64, 5000))
+    assert (2 * 64 * 4000, 256 * 4000, 64 * 1512 * 8) == (few.compute, most.compute, most.kv)
+    assert most == more
+
+
 def test_an_encoder_needs_one_big_ubatch_and_no_cache():
     """Its prompt is read at once: compute grows with the context."""
     encoder = Shape(weights=0, kv_heads=(12,), key_length=64, value_length=64, embedding_length=768, causal=False)
