@@ -127,9 +127,7 @@ class LlamaEngine:
         hidden = kind[1] == "hidden"
         if self._open is not None and kind == self._kind:
             return
-        if self._open is not None:
-            self._open.close()
-            self._open = None
+        self._close()
         self._kind = kind
         self.tuning = chosen = self._tune(plan.attention)
         shape = Shape(
@@ -144,7 +142,7 @@ class LlamaEngine:
         )
         self._open = Context(self._model, shape, kind[1], self.width)
         if hidden and not self._open.has_memory:
-            self._open.close()
+            self._close()
             self._open = Context(self._model, shape, "encoder", self.width)
         if self._whole and self._open.has_memory:
             self._open.set_causal(False)
@@ -254,10 +252,13 @@ class LlamaEngine:
             "cache_budget": self.cache.budget,
         }
 
-    def close(self) -> None:
+    def _close(self) -> None:
         if self._open is not None:
             self._open.close()
             self._open = None
+
+    def close(self) -> None:
+        self._close()
         if self._model:
             llama.llama_model_free(self._model)
             self._model = None

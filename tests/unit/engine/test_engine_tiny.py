@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from localdecide.core.errors import ModelFailed
 from localdecide.core.plan import Hidden, Labels, Plan, Prompt, Row
-from localdecide.engine import kernels
+from localdecide.engine import kernels, llama
 from localdecide.engine.context import Context
 from localdecide.engine.kernels import Kernels
 from localdecide.engine.llama import LlamaEngine
@@ -207,3 +208,23 @@ def test_padding_leaves_no_trace(path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert [cold[index] for index in (0, 1, 2, 1, 0, 2)] == found
     recurrent = path.stem in ("qwen35", "lfm2")
     assert recurrent == (subject.evaluate(plans[0]).padding == 0)
+
+
+def test_a_context_that_could_not_be_made_is_made_for_the_next_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An encoder's second context may find no memory; the first one, closed by then, is not used again."""
+    build("modern-bert", tmp_path / "tiny.gguf", seed=3)
+    plan = Plan((Prompt("q", (5, 6, 7), (Hidden((0, 2)),)),), attention="bidirectional")
+    subject = engine(tmp_path / "tiny.gguf")
+
+    def refuse(model: Any, shape: Any, rows: str, width: int) -> Context:
+        if rows == "encoder":
+            raise ModelFailed("no memory")
+        return Context(model, shape, rows, width)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(llama, "Context", refuse)
+        with pytest.raises(ModelFailed, match="no memory"):
+            subject.evaluate(plan)
+    assert flat(engine(tmp_path / "tiny.gguf").evaluate(plan).values) == flat(subject.evaluate(plan).values)
