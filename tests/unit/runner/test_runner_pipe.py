@@ -1,14 +1,16 @@
-"""The child's side of the pipe on a model that returns what no frame can hold."""
+"""The child's side of the pipe: replies that no frame can hold, and decisions side by side."""
 
 from __future__ import annotations
 
 import io
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from localdecide.core import frames
+from localdecide.core.errors import ModelFailed
 from localdecide.core.model import ModelSpec
 from localdecide.runner import loaded, pipe
 from localdecide.runner.queue import Job, WorkQueue
@@ -47,10 +49,16 @@ class Said(io.BytesIO):
 
 def work(monkeypatch: pytest.MonkeyPatch, info: Any, asked: list[str], expected: int) -> list[dict[str, Any]]:
     """What the worker says to these requests, when it has said `expected` frames."""
-    monkeypatch.setattr(loaded, "LoadedModel", lambda spec, options, progress: Odd(info))
-    said, queue = Said(), WorkQueue()
+    queue = WorkQueue()
     for number, what in enumerate(asked):
         queue.put({"op": "decide", "id": number, "ask": what})
+    return run(monkeypatch, Odd(info), queue, expected)
+
+
+def run(monkeypatch: pytest.MonkeyPatch, model: Any, queue: WorkQueue, expected: int) -> list[dict[str, Any]]:
+    """What the worker of a model says to what is in its queue, when it has said `expected` frames."""
+    monkeypatch.setattr(loaded, "LoadedModel", lambda spec, options, progress: model)
+    said = Said()
     first = {"op": "load", "spec": ModelSpec("odd", "fake:").to_wire()}
     threading.Thread(target=pipe._work, args=(first, pipe.Pipe(said), queue), daemon=True).start()
     for _ in range(expected):
@@ -72,3 +80,55 @@ def test_a_description_that_is_no_json_fails_the_load(monkeypatch: pytest.Monkey
     (failed,) = work(monkeypatch, {"size": float("inf")}, [], 1)
 
     assert ("failed", "model_failed") == (failed["op"], failed["error"]["code"])
+
+
+class Sharing:
+    """A model on two lanes: a decision takes as many steps as its state says, and says what ran beside it."""
+
+    cache_bytes = 7
+
+    def __init__(self) -> None:
+        self._left: dict[int, tuple[Job, int]] = {}
+
+    def describe(self) -> Any:
+        return {}
+
+    @property
+    def room(self) -> int:
+        return 2 - len(self._left)
+
+    @property
+    def running(self) -> int:
+        return len(self._left)
+
+    def handle(self, job: Job, interrupt: Any = None) -> Any:
+        return {"beside": sorted(self._left)}
+
+    def start(self, job: Job) -> None:
+        if job.message["decision"]["state"] == 0:
+            raise ModelFailed("no steps")
+        self._left[job.id] = job, job.message["decision"]["state"]
+
+    def step(self) -> Iterator[tuple[Job, Any]]:
+        beside = sorted(self._left)
+        self._left = {number: (job, left - 1) for number, (job, left) in self._left.items()}
+        for number, (job, left) in list(self._left.items()):
+            if left == 0:
+                del self._left[number]
+                yield job, lambda: {"beside": beside}
+
+
+def test_decisions_travel_together_and_a_score_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lane that gets free serves the next decision; a score waits for those before it, those after it for the
+    score; a decision that cannot start is an error of its own, and a cancelled one is never heard of."""
+    queue = WorkQueue()
+    for number, steps in enumerate([3, 1, 0, 1, None, 2, 1, 1]):
+        fields = {"op": "score"} if steps is None else {"op": "decide", "decision": {"state": steps}}
+        queue.put({**fields, "id": number})
+    queue.cancel(6)
+    answered = run(monkeypatch, Sharing(), queue, 8)
+    found = {each["id"]: each.get("result", each.get("error")) for each in answered[1:]}
+    beside = [found[number]["beside"] for number in (0, 1, 3, 4, 5, 7)]
+
+    assert [[0], [0, 1], [0, 3], [], [5], [5, 7]] == beside
+    assert ("model_failed", 7) == (found[2]["code"], len(found))
