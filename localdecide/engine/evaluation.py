@@ -214,7 +214,7 @@ class Run:
             lane.clear(context)
             return 0
         # What is there may be longer than the whole prefix.
-        if not (self._method.hybrid or self._method.windowed) and not context.drop(lane.state, done):
+        if not self._method.hybrid and not context.drop(lane.state, done):
             lane.clear(context)
             return 0
         lane.resident = prefix[:done]

@@ -66,7 +66,7 @@ class LlamaEngine:
         texts = {"bos_text": self.vocabulary.bos_text, "eos_text": self.vocabulary.eos_text}
         self.metadata = {**self.metadata, **texts}
         self.width = int(llama.llama_model_n_embd(self._model))
-        self._windowed = int(llama.llama_model_n_swa(self._model)) > 0
+        self._window = int(llama.llama_model_n_swa(self._model))
         self._hybrid = bool(llama.llama_model_is_hybrid(self._model) or llama.llama_model_is_recurrent(self._model))
         self._gpu = bool(llama.llama_supports_gpu_offload())
         self._kernels: Kernels | None = None
@@ -75,7 +75,7 @@ class LlamaEngine:
             self._kernels = kernels.measure(self._shape(), measured, tuning.default_threads(), given)
         self._kind = ("causal", "labels")
         self.tuning = self._tune("causal")
-        self.cache = StateCache(0, self.tuning.parts, cuttable=True)
+        self.cache = StateCache(0, self.tuning.parts, cuttable=0)
         self._open: Context | None = None
         self._lanes: list[Lane] = []
         self._shared: Sharing | None = None
@@ -146,14 +146,15 @@ class LlamaEngine:
             self._open = Context(self._model, shape, "encoder", self.width)
         if self._whole and self._open.has_memory:
             self._open.set_causal(False)
-        self.cache = StateCache(self._cache_bytes, chosen.parts, cuttable=not (self._hybrid or self._windowed))
+        cuttable = 0 if self._hybrid else self._window - 1 if self._window else chosen.context
+        self.cache = StateCache(self._cache_bytes, chosen.parts, cuttable=cuttable)
         count, branches = chosen.parallel, chosen.branches
         self._lanes = [Lane(index * (2 + branches), branches, count == 1) for index in range(count)]
         self._shared = Sharing(self._open, self._lanes)
         # llama.cpp deals the tokens of several sequences out anew when a model is recurrent. It puts
         # its own outputs back in order, but not the rows that an observer sees: one branch at a time.
         alone = self._hybrid and hidden
-        self._method = Method(chosen.parts, chosen.ubatch, self._hybrid, self._windowed, self._whole, alone)
+        self._method = Method(chosen.parts, chosen.ubatch, self._hybrid, self._window > 0, self._whole, alone)
 
     @property
     def _whole(self) -> bool:

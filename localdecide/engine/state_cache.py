@@ -18,11 +18,11 @@ class StateCache:
     """Snapshots by their tokens. budget: bytes; parts: of every state; another one may resume where one
     of them ends.
 
-    cuttable: whether a restored sequence may be cut back to such a place (attention), or must be used
-    as it is (recurrent state).
+    cuttable: tokens up to which a restored sequence may be cut back to such a place; a longer one is used as
+    it is. 0 for a recurrent state, a window's size where layers see no more: the rest is not in a snapshot.
     """
 
-    def __init__(self, budget: int, parts: Parts, *, cuttable: bool) -> None:
+    def __init__(self, budget: int, parts: Parts, *, cuttable: int) -> None:
         self.budget, self._parts, self._cuttable = budget, parts, cuttable
         self.size = 0
         self._entries: OrderedDict[tuple[int, ...], NDArray[np.uint8]] = OrderedDict()
@@ -54,7 +54,7 @@ class StateCache:
         if kept == wanted:
             return len(kept)
         common = _common(kept, wanted)
-        if not self._cuttable:
+        if len(kept) > self._cuttable:
             return common if common == len(kept) and common in self._parts.ends(len(wanted)) else 0
         same = set(self._parts.ends(len(kept))).intersection(self._parts.ends(len(wanted)))
         return max((end for end in same if end <= common), default=0)

@@ -228,3 +228,16 @@ def test_a_context_that_could_not_be_made_is_made_for_the_next_request(
         with pytest.raises(ModelFailed, match="no memory"):
             subject.evaluate(plan)
     assert flat(engine(tmp_path / "tiny.gguf").evaluate(plan).values) == flat(subject.evaluate(plan).values)
+
+
+@pytest.mark.parametrize(("window", "cached"), [(len(STATE) + 1, 64), (len(STATE), 0)])
+def test_a_state_is_cut_while_windows_show_all_of_it(tmp_path: Path, window: int, cached: int) -> None:
+    """One token more, and a snapshot lacks the first one in the layers with a window."""
+    build("gemma3", tmp_path / "tiny.gguf", seed=3, sliding_window=window)
+    plan = on((*STATE[:64], 5, 5))
+    subject = engine(tmp_path / "tiny.gguf", cache_bytes=1 << 26)
+    for other in (STATE, (7, 8, 9)):
+        subject.evaluate(on(other))
+    found = subject.evaluate(plan)
+
+    assert (cached, flat(engine(tmp_path / "tiny.gguf").evaluate(plan).values)) == (found.cached, flat(found.values))
