@@ -27,7 +27,7 @@ _STATE, _QUESTION = 1000, 40  # tokens of the request that choices are made for
 _CELLS = 256  # llama.cpp counts KV cells in steps of so many; without flash attention empty ones cost as much
 _TIE, _NEAR = 1.10, 1.05  # fewer threads, and smaller parts, may be this much slower
 _DEPTH, _SLOW_ROWS, _SLOW_DEPTH = 1024, 16, 512
-_WIDEST, _WEIGHTS = 768, 1_300_000  # of the products that are timed
+_WIDEST, _WEIGHTS, _MATRICES = 768, 1_300_000, (2, 256)  # of the products that are timed
 _BUDGET, _ROUNDS = 0.4, (2, 10)  # seconds; fewest and most runs of each
 _BUSY = 0.4  # of a run in which a thread waited: a fifth for the other threads; more, and others have the CPUs
 _SHORTEST, _LONGEST = 1e-18, 1e6  # seconds that a record may hold: what is chosen is divided by them
@@ -242,7 +242,7 @@ def _benchmark(shape: ModelShape, counts: tuple[int, ...]) -> Measured:
     started = time.perf_counter()
     block = GGML_QUANT_SIZES[GGMLQuantizationType[shape.kind]][0]
     width = max(block, min(_WIDEST, shape.heads * shape.head_dim) // block * block)
-    matrices = max(2, _WEIGHTS // width**2)
+    matrices = min(max(_MATRICES[0], _WEIGHTS // width**2), _MATRICES[1])  # ggml aborts on graphs that are too long
     # One KV head is enough, with the query heads that share it; the layout knows of the others.
     heads = min(4, max(1, shape.heads // shape.kv_heads))
     sizes = (heads, min(8, shape.kv_heads), shape.head_dim)

@@ -170,6 +170,13 @@ def test_weights_of_every_layout_are_measured(kind: str) -> None:
     assert 0 < found.row_cost < math.inf
 
 
+def test_the_narrowest_models_are_measured() -> None:
+    """Their weights are thousands of small matrices, more than one graph takes: some of them stand for all."""
+    found = measure(replace(SHAPE, heads=1, kv_heads=1, head_dim=8, kind="F32"), None, 1)
+
+    assert 0 < found.row_cost < math.inf
+
+
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
     """Invented numbers in place of the benchmark; the counts of threads of every call."""
     calls: list[tuple[int, ...]] = []
