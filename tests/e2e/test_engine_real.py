@@ -203,7 +203,7 @@ def test_short_work_inside_long_work_changes_no_bit(spec: ModelSpec, model: Load
         return lambda: inside.append(model.decide(short).readings)
 
     assert (model.decide(long, interrupt=interrupt).readings, inside[0]) == expected
-    assert len(inside) == 3
+    assert len(inside) >= 3  # parts of 256 tokens at the most
 
 
 def test_memory_does_not_grow_with_context_times_vocabulary(model: LoadedModel) -> None:
