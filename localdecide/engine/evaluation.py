@@ -185,7 +185,8 @@ class Run:
         self._cached += done
         if done == len(prefix):
             return
-        for end in method.parts.ends(len(prefix)):
+        ends = method.parts.ends(len(prefix))
+        for end in ends:
             if end <= done:
                 continue
             yield from self._plain(prefix[done:end], done, lane.state)
@@ -196,6 +197,9 @@ class Run:
             # every part lies as one that was brought back does: what lies elsewhere adds up to other bits.
             if work is not None or (method.windowed and lane.sole):
                 self._set_aside(work or nothing)
+            if self._cache.budget and not self._cache.cuts(len(prefix)) and ends[-2:-1] == [done]:
+                # What cannot be cut back to here later is kept as it is here: a state that grows goes on from it.
+                self._cache.put(prefix[:done], context.snapshot(lane.state))
         if self._cache.budget:
             self._cache.put(prefix, context.snapshot(lane.state))
 

@@ -88,6 +88,7 @@ class LlamaEngine:
             hybrid=self._hybrid,
             whole=attention == "bidirectional",
             gpu=self._gpu,
+            windowed=self._window > 0,
             parallel=self._wanted_parallel,
             kernels=self._kernels,
         )

@@ -54,10 +54,14 @@ class StateCache:
         if kept == wanted:
             return len(kept)
         common = _common(kept, wanted)
-        if len(kept) > self._cuttable:
+        if not self.cuts(len(kept)):
             return common if common == len(kept) and common in self._parts.ends(len(wanted)) else 0
         same = set(self._parts.ends(len(kept))).intersection(self._parts.ends(len(wanted)))
         return max((end for end in same if end <= common), default=0)
+
+    def cuts(self, length: int) -> bool:
+        """Whether a state of `length` tokens can be cut back."""
+        return length <= self._cuttable
 
     def put(self, tokens: Sequence[int], snapshot: NDArray[np.uint8]) -> None:
         """Keep a snapshot if it fits the budget at all."""

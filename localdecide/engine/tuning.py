@@ -89,12 +89,14 @@ def choose(
     hybrid: bool,
     whole: bool,
     gpu: bool,
+    windowed: bool = False,
     parallel: int = 1,
     kernels: Kernels | None = None,
 ) -> Tuning:
     """parameters: PARAMETER values. trained_context: what the file says, 0 if nothing.
 
     whole: every prompt must fit one ubatch (bidirectional models). gpu: whether the build offers one.
+    windowed: whether layers see the last tokens only.
     parallel: requests that may share decode calls. kernels: what was measured on the CPU, if anything.
     """
     reasons: dict[str, str] = {}
@@ -122,9 +124,9 @@ def choose(
         step = kernels.ubatch if kernels else DEFAULT_STEP
         ubatch = max(WAVE_TOKENS, step + least)
         reasons["num_ubatch"] = kernels.reasons["num_ubatch"] if kernels else "the default"
-    if hybrid or whole:
+    if hybrid or whole or windowed:
         parallel = 1
-        reasons["parallel"] = "models with a recurrent state, or that read both ways, share no decode calls"
+        reasons["parallel"] = "recurrent models, attention windows and reading both ways share no decode calls"
     else:
         parallel = max(1, min(parallel, MOST_SEQUENCES // 4))
         reasons["parallel"] = "LOCALDECIDE_NUM_PARALLEL"

@@ -50,7 +50,7 @@ def main() -> None:
     if first is None or first.get("op") != "load":
         return
     queue = WorkQueue()
-    worker = threading.Thread(target=_work, args=(first, pipe, queue), name="model", daemon=True)
+    worker = threading.Thread(target=_work_or_end, args=(first, pipe, queue), name="model", daemon=True)
     worker.start()
     try:
         while (message := frames.read(source)) is not None and message.get("op") != "stop":
@@ -64,6 +64,16 @@ def main() -> None:
         # The worker may be deep inside llama.cpp; a process ends faster than it can be asked.
         logging.shutdown()
         os._exit(0)
+
+
+def _work_or_end(first: dict[str, Any], pipe: Pipe, queue: WorkQueue) -> None:
+    """`_work`; a fault outside every request ends the process, which the daemon sees, and not this thread alone."""
+    try:
+        _work(first, pipe, queue)
+    except BaseException:
+        logger.exception("the runner cannot go on")
+        logging.shutdown()
+        os._exit(1)
 
 
 def _work(first: dict[str, Any], pipe: Pipe, queue: WorkQueue) -> None:

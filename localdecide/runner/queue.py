@@ -18,6 +18,7 @@ class Job:
     id: int
     message: dict[str, Any]
     cancelled: threading.Event = field(default_factory=threading.Event)
+    _length: int | None = None
 
     @property
     def is_decision(self) -> bool:
@@ -25,9 +26,13 @@ class Job:
 
     @property
     def length(self) -> int:
-        """Characters of the state, about: what the time of a request grows with."""
-        state = self.message.get("decision", {}).get("state")
-        return len(state if isinstance(state, str) else repr(state))
+        """Characters of state and questions, about: what the time of a request grows with. Counted once."""
+        if self._length is None:
+            decision = self.message.get("decision", {})
+            state = decision.get("state")
+            text = state if isinstance(state, str) else repr(state)
+            self._length = len(text) + len(repr(decision.get("questions")))
+        return self._length
 
 
 class WorkQueue:

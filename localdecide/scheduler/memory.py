@@ -84,8 +84,8 @@ def estimate(shape: Shape, parameters: Mapping[str, Any], parallel: int = 1) -> 
     kv = cells * sum(shape.kv_heads) * (shape.key_length + shape.value_length) * number
     rows = 8 * shape.embedding_length + 3 * shape.feed_forward_length
     outputs = min(OUTPUTS * lanes, MOST_OUTPUTS)
-    # Flash attention never holds the scores of all cells at once.
-    scores = shape.heads * cells if parameters.get("flash_attention") == "off" else 0
+    # Flash attention never holds the scores of all cells at once; whether it is used is measured at the load.
+    scores = 0 if parameters.get("flash_attention") == "on" else shape.heads * cells
     return Estimate(
         context=context,
         weights=shape.weights,

@@ -120,10 +120,10 @@ def test_flash_attention_is_obeyed_and_llama_cpps_own_choice_on_a_gpu() -> None:
 
 
 def test_requests_that_share_decode_calls_have_sequences_and_cells_each() -> None:
-    """Within llama.cpp's 256 sequences; recurrent models and those that read whole share nothing."""
+    """Within llama.cpp's 256 sequences; recurrent, windowed and whole-reading models share nothing."""
     one, four, many = (chosen({"num_ctx": 1000}, parallel=count) for count in (1, 4, 16))
 
     assert (1512, 64, 61) == (one.cells, one.sequences, one.branches)
     assert (4 * 1512, 253, 61, 4 * one.ubatch) == (four.cells, four.sequences, four.branches, four.batch)
     assert (241, 13) == (many.sequences, many.branches)
-    assert [1, 1] == [chosen(parallel=4, hybrid=True).parallel, chosen(parallel=4, whole=True).parallel]
+    assert [1, 1, 1] == [chosen(parallel=4, **{kind: True}).parallel for kind in ("hybrid", "whole", "windowed")]

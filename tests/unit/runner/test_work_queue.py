@@ -7,8 +7,9 @@ from typing import Any
 from localdecide.runner.queue import Job, WorkQueue
 
 
-def message(number: int, state: Any = "") -> dict[str, Any]:
-    return {"op": "decide", "id": number, "decision": {"state": state}}
+def message(number: int, state: Any = "", questions: int = 1) -> dict[str, Any]:
+    asked = [[f"q{index}", {"type": "noul"}] for index in range(questions)]
+    return {"op": "decide", "id": number, "decision": {"state": state, "questions": asked}}
 
 
 def test_first_in_first_out_and_cancelled_work_is_dropped() -> None:
@@ -28,12 +29,23 @@ def test_first_in_first_out_and_cancelled_work_is_dropped() -> None:
 def test_only_much_shorter_work_goes_in_between() -> None:
     """The oldest job of at most a quarter of the running one's length is taken, the rest waits its turn."""
     queue = WorkQueue()
-    for number, state in enumerate(["x" * 400, "y" * 300, "z" * 100, ["w"]]):
+    for number, state in enumerate(["x" * 600, "y" * 300, "z" * 100, ["w"]]):
         queue.put(message(number, state))
     long = queue.take()
 
     assert [2, 3, None] == [job and job.id for job in (queue.take_shorter(long) for _ in range(3))]
     assert queue.take().id == 1
+
+
+def test_many_questions_are_no_short_work() -> None:
+    """What a request asks takes time like what it asks about."""
+    queue = WorkQueue()
+    queue.put(message(1, "x" * 600))
+    queue.put(message(2, "y", questions=50))
+    queue.put(message(3, "y", questions=2))
+    long = queue.take()
+
+    assert [3, None] == [job and job.id for job in (queue.take_shorter(long) for _ in range(2))]
 
 
 def test_a_score_neither_interrupts_nor_is_interrupted() -> None:

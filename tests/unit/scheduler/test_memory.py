@@ -70,10 +70,10 @@ def test_an_encoder_needs_one_big_ubatch_and_no_cache():
 
 
 def test_attention_scores_take_room_without_flash_attention():
-    """Heads x cells x ubatch rows of float32."""
+    """Heads x cells x ubatch rows of float32, also where the load decides whether it is used."""
     shape = Shape(weights=0, kv_heads=(1,), heads=9, context_train=1024)
-    on, off = (memory.estimate(shape, {"flash_attention": value}).compute for value in ("auto", "off"))
-    assert off - on == 4 * 256 * 9 * (1024 + 512)
+    on, off, auto = (memory.estimate(shape, {"flash_attention": value}).compute for value in ("on", "off", "auto"))
+    assert off - on == auto - on == 4 * 256 * 9 * (1024 + 512)
 
 
 def test_what_may_be_used():
