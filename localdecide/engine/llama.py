@@ -247,6 +247,8 @@ class LlamaEngine:
             "parallel": chosen.parallel,
             "flash_attention": chosen.flash_attention,
             "kv_cache_type": chosen.kv_type,
+            "openmp_wait": os.environ.get("OMP_WAIT_POLICY", "as the build has it"),
+            "blas_threads": os.environ.get("OPENBLAS_NUM_THREADS", "as the build has it"),
             "gpu": self._gpu,
             "weights": (self._weights.type if self._weights else None) or "as stored",
             "reasons": {**chosen.reasons, **({"weights": self._weights.reason} if self._weights else {})},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -241,3 +242,17 @@ def test_a_state_is_cut_while_windows_show_all_of_it(tmp_path: Path, window: int
     found = subject.evaluate(plan)
 
     assert (cached, flat(engine(tmp_path / "tiny.gguf").evaluate(plan).values)) == (found.cached, flat(found.values))
+
+
+def test_what_was_chosen_is_told_with_its_reason(path: Path) -> None:
+    """Threads, parts, flash attention, cache type, sharing, and how idle threads and BLAS behave."""
+    found = engine(path).describe()
+    reasons = {"num_thread", "num_ctx", "num_ubatch", "flash_attention", "kv_cache_type", "parallel"}
+
+    assert reasons | {"openmp_wait", "blas_threads"} == set(found["reasons"])
+    assert all(found["reasons"].values())
+    # The values that the package sets before the libraries load, unless the user's environment had its own.
+    assert (os.environ["OMP_WAIT_POLICY"], os.environ["OPENBLAS_NUM_THREADS"]) == (
+        found["openmp_wait"],
+        found["blas_threads"],
+    )
