@@ -40,7 +40,6 @@ class Outputs:
     rows: hidden rows of its outputs, float32 [outputs, width], where the context gives them.
     """
 
-    context: Context
     first: int = 0
     rows: NDArray[np.float32] | None = None
 

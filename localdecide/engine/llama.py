@@ -182,7 +182,7 @@ class LlamaEngine:
                 padding = self._padding(decode)
                 context.decode(decode.tokens, decode.positions, decode.sequences, decode.outputs, padding)
                 padded += padding
-                decode = evaluation.send(Outputs(context, rows=context.rows_of(len(decode.outputs))))
+                decode = evaluation.send(Outputs(rows=context.rows_of(len(decode.outputs))))
         except StopIteration as end:
             rows: Rows = end.value
             return replace(rows, padding=padded)

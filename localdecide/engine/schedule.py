@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from localdecide.core.plan import Labels, Prompt
 
@@ -140,7 +141,7 @@ def _spine(prompts: Sequence[Prompt], members: list[int], start: int, sequences:
         return Spine(start, end, tuple(_copies(prompts, members, end, sequences)))
     # Neighbours share the most: what two waves both need is then least.
     members = sorted(members, key=lambda index: prompts[index].tokens[start:])
-    apart = end - start > WAVE_TOKENS // 2 and len(_tree(prompts, members, start).tokens) > WAVE_TOKENS
+    apart = end - start > WAVE_TOKENS // 2 and _distinct(prompts, members, start) > WAVE_TOKENS
     waves = _waves(prompts, members, end if apart else start, end, sequences)
     return Spine(start, end if len(waves) > 1 or apart else start, tuple(waves))
 
@@ -168,18 +169,17 @@ def _common(prompts: Sequence[Prompt], members: list[int], start: int) -> int:
     return end
 
 
-def _tree(prompts: Sequence[Prompt], members: Sequence[int], start: int) -> Tree:
-    tree = Tree(share=True)
-    for index in members:
-        tree.add(prompts[index].tokens[start:])
-    return tree
+def _distinct(prompts: Sequence[Prompt], members: Sequence[int], start: int) -> int:
+    """Tokens from `start` on, shared ones once, of prompts that are sorted by them."""
+    shared = sum(_common(prompts, [*pair], start) - start for pair in pairwise(members))
+    return sum(len(prompts[index].tokens) - start for index in members) - shared
 
 
 def _waves(prompts: Sequence[Prompt], members: list[int], start: int, end: int, sequences: int) -> list[Wave]:
     """Trees of about the same size, since a short last one would be the slowest. The first stands on `start`
     and has the spine up to `end` as its trunk, the others stand on `end`.
     """
-    total = end - start + len(_tree(prompts, members, end).tokens)
+    total = end - start + _distinct(prompts, members, end)
     count = max(-(-total // WAVE_TOKENS), -(-len(members) // sequences))
     waves: list[Wave] = []
     current: list[int] = []

@@ -66,7 +66,7 @@ class Sharing:
             for ticket in chosen:
                 count = len(ticket.pending.outputs)
                 mine = None if rows is None else rows[taken : taken + count]
-                outputs = Outputs(self._context, first, mine)
+                outputs = Outputs(first, mine)
                 first, taken = first + len(ticket.pending.tokens), taken + count
                 try:
                     ticket.pending = ticket.evaluation.send(outputs)

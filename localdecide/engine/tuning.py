@@ -6,36 +6,20 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
+from localdecide.engine.kernels import TILE, Kernels
 from localdecide.engine.parts import Parts
 from localdecide.engine.schedule import WAVE_TOKENS
 
 DEFAULT_CONTEXT = 4096
 GPU_UBATCH = 512
 DEFAULT_STEP = 128
-FAST_ROWS = 64  # ggml's CPU kernel for flash attention is fast from here on, and slow below
 BRANCHES = 61
 HYBRID_BRANCHES = 5
 MOST_SEQUENCES = 256  # llama.cpp's own limit
 OUTPUTS = 64
 LARGEST_BATCH = 2048
-
-
-class Kernels(Protocol):
-    """What was measured on this machine's CPU for a model; see `kernels.py`."""
-
-    @property
-    def threads(self) -> int: ...
-    @property
-    def flash_attention(self) -> bool: ...
-    @property
-    def ubatch(self) -> int: ...
-    @property
-    def reasons(self) -> Mapping[str, str]: ...
-    @property
-    def doubling(self) -> int: ...
-    def padding(self, rows: int, depth: int) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +92,7 @@ def choose(
         reasons["num_ctx"] = "the default" if context == DEFAULT_CONTEXT else "what the model was trained for"
     threads, reasons["num_thread"] = _threads(parameters, environment, kernels)
     flash, reasons["flash_attention"] = _flash_attention(parameters, gpu, hybrid, kernels)
-    least = FAST_ROWS if flash == "on" and not hybrid else 0
+    least = TILE if flash == "on" and not hybrid else 0
     if whole:
         step = ubatch = max(context, int(parameters.get("num_ubatch") or 0))
         reasons["num_ubatch"] = "a bidirectional prompt must be read in one piece"

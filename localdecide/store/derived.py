@@ -1,7 +1,7 @@
 """What runners make of blobs: faster copies of weights. They can always be made again.
 
-Files lie in `derived/` and begin with the name of the blob they come from, `sha256-<hex>`. What is known
-of the machine alone (`engine.kernels`) lies beside them and belongs to no blob.
+Files lie in `derived/` and begin with the name of the blob they come from, `sha256-<hex>`. What they
+measured of the machine (`engine.kernels`) lies in `measured/` and belongs to no blob.
 """
 
 from __future__ import annotations
