@@ -19,6 +19,7 @@ import numpy as np
 from gguf import GGMLQuantizationType, GGUFReader, GGUFValueType, GGUFWriter
 from gguf.quants import dequantize, quantize
 
+from localdecide.engine import records
 from localdecide.engine.matmul import speed
 
 # Types that llama.cpp does not repack at load: what `speed` measures is what a decode would get.
@@ -59,7 +60,7 @@ def choose_weights(
             folder.mkdir(parents=True, exist_ok=True)
             if copy is not None and choice.type is not None:
                 convert(reader, copy, choice.type, progress)
-            _write(record, json.dumps(asdict(choice)))
+            records.write(record, json.dumps(asdict(choice)))
         except OSError as error:
             # A store on a read-only or full disk still serves what it holds.
             reason = f"no {choice.type} copy can be kept in {folder}: {error.strerror or error}"
@@ -166,12 +167,6 @@ def _stored(tensor: Any, target: GGMLQuantizationType) -> tuple[tuple[int, ...],
 def _value(reader: GGUFReader, name: str) -> Any:
     field = reader.get_field(name)
     return field.contents() if field is not None else ""
-
-
-def _write(path: Path, text: str) -> None:
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    part.write_text(text)
-    part.replace(path)
 
 
 def _sync(path: Path) -> None:

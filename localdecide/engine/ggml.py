@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from functools import lru_cache
 from pathlib import Path
@@ -23,3 +24,9 @@ def function(name: str, result: Any, *arguments: Any, library: str = "ggml-base"
     found = _library(library)[name]
     found.restype, found.argtypes = result, list(arguments)
     return found
+
+
+class ContextParameters(ctypes.Structure):
+    """`ggml_init_params`."""
+
+    _fields_ = (("mem_size", ctypes.c_size_t), ("mem_buffer", ctypes.c_void_p), ("no_alloc", ctypes.c_bool))

@@ -12,7 +12,7 @@ from types import TracebackType
 from gguf import GGMLQuantizationType
 
 from localdecide.core.errors import ModelFailed
-from localdecide.engine.ggml import function
+from localdecide.engine.ggml import ContextParameters, function
 
 _F32, _F16 = GGMLQuantizationType.F32.value, GGMLQuantizationType.F16.value
 _ACCUMULATE_F32 = 10  # GGML_PREC_F32
@@ -21,13 +21,9 @@ _OVERHEAD = 1 << 20  # bytes of a context that holds descriptions alone
 _CELLS = 4608
 
 
-class _Parameters(ctypes.Structure):
-    _fields_ = (("mem_size", ctypes.c_size_t), ("mem_buffer", ctypes.c_void_p), ("no_alloc", ctypes.c_bool))
-
-
 _pointer, _int, _long = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64
 _size, _float = ctypes.c_size_t, ctypes.c_float
-_init = function("ggml_init", _pointer, _Parameters)
+_init = function("ggml_init", _pointer, ContextParameters)
 _free = function("ggml_free", None, _pointer)
 _new = function("ggml_new_tensor_4d", _pointer, _pointer, _int, _long, _long, _long, _long)
 _view = function("ggml_view_3d", _pointer, _pointer, _pointer, _long, _long, _long, _size, _size, _size)
@@ -134,7 +130,7 @@ class Bench:
         return int(_permute(context, head, 0, 2, 1, 3))
 
     def _context(self) -> int:
-        context = int(_init(_Parameters(_OVERHEAD, None, True)))
+        context = int(_init(ContextParameters(_OVERHEAD, None, True)))
         self._contexts.append(context)
         return context
 

@@ -9,16 +9,15 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import llama_cpp as llama
 from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
 
+from localdecide.engine import records
 from localdecide.engine.kernel_timing import Bench
 
 TILE = 64  # rows of a tile of flash attention, and the fewest it takes the fast way
@@ -322,16 +321,10 @@ def _positive(value: float) -> float:
 
 
 def _write(path: Path, shape: ModelShape, measured: Measured) -> bool:
-    """Atomically; False where the folder takes no file, which only means that it is measured again."""
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    """False where the folder takes no file, which only means that it is measured again."""
     record = {"version": _VERSION, "machine": _machine(), "shape": asdict(shape), **asdict(measured)}
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(json.dumps(record))
-        part.replace(path)
+        records.write(path, json.dumps(record))
     except OSError:
         return False
-    finally:
-        with suppress(OSError):
-            part.unlink()
     return True

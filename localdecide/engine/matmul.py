@@ -8,17 +8,13 @@ from functools import lru_cache
 
 from gguf import GGMLQuantizationType
 
-from localdecide.engine.ggml import function
+from localdecide.engine.ggml import ContextParameters, function
 
 _INNER, _ROWS, _COLUMNS, _TRIES = 1024, 1024, 128, 3
 
 
-class _Parameters(ctypes.Structure):
-    _fields_ = (("mem_size", ctypes.c_size_t), ("mem_buffer", ctypes.c_void_p), ("no_alloc", ctypes.c_bool))
-
-
 _pointer = ctypes.c_void_p
-_init = function("ggml_init", _pointer, _Parameters)
+_init = function("ggml_init", _pointer, ContextParameters)
 _free = function("ggml_free", None, _pointer)
 _tensor = function("ggml_new_tensor_2d", _pointer, _pointer, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
 _multiply = function("ggml_mul_mat", _pointer, _pointer, _pointer, _pointer)
@@ -35,7 +31,7 @@ def speed(kind: str) -> float:
 
     The best of a few tries, in CPU time: the machine may be busy.
     """
-    context = _init(_Parameters(32 << 20, None, False))
+    context = _init(ContextParameters(32 << 20, None, False))
     try:
         weights = _tensor(context, GGMLQuantizationType[kind].value, _INNER, _ROWS)
         rows = _tensor(context, GGMLQuantizationType.F32.value, _INNER, _COLUMNS)
